@@ -1,0 +1,129 @@
+// What an algorithm is, and the common part of those that are schedules of messages.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <hvd/algorithm/schedule_run.hpp>
+
+namespace hvd {
+namespace detail {
+
+template <class A>
+concept HasPolicyName = requires { std::string_view{A::name}; };
+
+template <class A, class T>
+using AlgorithmState = decltype(std::declval<const A&>().prepare(std::declval<T&>()));
+
+template <class A, class T>
+concept HasPrepare = requires { typename AlgorithmState<A, T>; };
+
+template <class A, class T>
+concept HasRun = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::span<float> v) { a.run(c, s, v, sum); };
+
+/// Algorithms that can be left and taken up again; the others run in one piece when their turn has come.
+template <class A, class T>
+concept HasStart = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::span<float> v) {
+    { a.start(c, s, v, sum) } -> std::convertible_to<std::unique_ptr<Operation>>;
+};
+
+/// Algorithms that can stop half way, with each rank holding one block reduced, and go on from there.
+template <class A, class T>
+concept Splits = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::span<float> v, const Layout& blocks) {
+    { a.start_reduce_scatter(c, s, v, blocks, sum) } -> std::convertible_to<std::unique_ptr<Operation>>;
+    { a.start_allgather(c, s, v, blocks) } -> std::convertible_to<std::unique_ptr<Operation>>;
+};
+
+/// Its messages are told apart by their tag, so that several operations may be under way on one communicator.
+template <class A>
+consteval bool is_tagged() {
+    if constexpr (requires { A::is_tagged; }) return A::is_tagged;
+    else return false;
+}
+
+}  // namespace detail
+
+/// An allreduce algorithm, a value of a small copyable type: `static name`, `prepare(transport)`, which is called once
+/// per communicator by all its ranks and returns the state (scratch, sub-communicators), and
+/// `run(channel, state, std::span<E> data, op)`, which reduces `data` in place over all ranks of the channel.
+template <class A, class T>
+concept Algorithm = std::copy_constructible<A> && detail::HasPolicyName<A> && detail::HasPrepare<A, T> &&
+                    detail::HasRun<A, T>;
+
+namespace detail {
+
+template <Transport T>
+void wait_for(Operation& operation, const Channel<T>& channel, std::string_view name) {
+    channel.worker()->wait_until([&] { return operation.advance(); },
+                                [&] {
+                                    std::string text{name};
+                                    text += " on rank " + std::to_string(channel.rank()) + " of " +
+                                            std::to_string(channel.size());
+                                    if (const int peer = operation.waiting_for(); peer >= 0)
+                                        text += ", waiting for rank " + std::to_string(peer) + ",";
+                                    return text;
+                                });
+}
+
+/// State of algorithms that need nothing but scratch.
+struct ScratchState {
+    std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>();
+};
+
+/// Everything but `name` and `start` of an algorithm that consists of messages only.
+template <class Derived>
+struct MessageAlgorithm {
+    static constexpr bool is_tagged = true;
+
+    template <Transport T>
+    ScratchState prepare(T&) const {
+        return {};
+    }
+
+    template <Transport T, class State, Scalar E, class Op>
+    void run(Channel<T> channel, State& state, std::span<E> data, const Op& op) const {
+        const auto operation = static_cast<const Derived&>(*this).start(channel, state, data, op);
+        wait_for(*operation, channel, Derived::name);
+    }
+
+protected:
+    template <Transport T, Schedule S>
+    static std::unique_ptr<Operation> begin(Channel<T> channel, ScratchState& state, S schedule, Layout layout, void* data,
+                                            Fold fold) {
+        return std::make_unique<ScheduleRun<T, S>>(channel, std::move(schedule), std::move(layout), data, fold, state.pool);
+    }
+};
+
+/// An algorithm that knows no other way is run in one piece.
+template <class A, Transport T, Scalar E, class Op>
+class BlockingRun final : public Operation {
+public:
+    BlockingRun(const A& algorithm, Channel<T> channel, AlgorithmState<A, T>& state, std::span<E> data, const Op& op)
+        : algorithm_{algorithm}, channel_{channel}, state_{state}, data_{data}, op_{op} {}
+    bool advance() override {
+        algorithm_.run(channel_, state_, data_, op_);
+        return true;
+    }
+
+private:
+    const A& algorithm_;
+    Channel<T> channel_;
+    AlgorithmState<A, T>& state_;
+    std::span<E> data_;
+    const Op& op_;
+};
+
+/// Begins an allreduce of `data` in place. The algorithm, its state and `op` must outlive the operation.
+template <class A, Transport T, Scalar E, class Op>
+std::unique_ptr<Operation> start_algorithm(const A& algorithm, Channel<T> channel, AlgorithmState<A, T>& state,
+                                           std::span<E> data, const Op& op) {
+    if constexpr (HasStart<A, T>) return algorithm.start(channel, state, data, op);
+    else return std::make_unique<BlockingRun<A, T, E, Op>>(algorithm, channel, state, data, op);
+}
+
+}  // namespace detail
+}  // namespace hvd

@@ -1,0 +1,60 @@
+// Auto: the algorithm that suits the length of the tensor, the number of ranks and the nodes.
+#pragma once
+
+#include <optional>
+
+#include <hvd/algorithm/halving_doubling.hpp>
+#include <hvd/algorithm/hierarchical.hpp>
+#include <hvd/algorithm/ring.hpp>
+#include <hvd/algorithm/tree.hpp>
+
+namespace hvd {
+
+/// From how many bytes on Auto leaves one algorithm for the next. Measured on one machine; all ranks must have the same.
+struct AutoTable {
+    /// Below: Tree, which needs the fewest messages.
+    std::size_t halving_from = std::size_t{8} * 1024;
+    /// Below: HalvingDoubling. From here on: Ring, or Hierarchical when there are several nodes with several ranks.
+    std::size_t ring_from = std::size_t{512} * 1024;
+};
+
+/// Picks an algorithm per call. The default.
+struct Auto {
+    static constexpr std::string_view name = "auto";
+    static constexpr bool is_tagged = true;
+    using TwoLevel = Hierarchical<Ring, Ring>;
+
+    AutoTable table{};
+
+    template <Transport T>
+    struct State {
+        detail::ScratchState scratch;
+        std::optional<TwoLevel::State<T>> two_level;
+    };
+
+    template <Transport T>
+    State<T> prepare(T& transport) const {
+        State<T> state;
+        const Topology& nodes = transport.topology();
+        if (nodes.nodes() > 1 && nodes.nodes() < nodes.size()) state.two_level.emplace(TwoLevel{}.prepare(transport));
+        return state;
+    }
+
+    template <Transport T, Scalar E, class Op>
+    std::unique_ptr<detail::Operation> start(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
+        const std::size_t bytes = data.size_bytes();
+        if (bytes < table.halving_from) return Tree{}.start(channel, state.scratch, data, op);
+        if (bytes < table.ring_from) return HalvingDoubling{}.start(channel, state.scratch, data, op);
+        static constexpr TwoLevel two_level{};
+        if (state.two_level) return two_level.start(channel, *state.two_level, data, op);
+        return Ring{}.start(channel, state.scratch, data, op);
+    }
+
+    template <Transport T, Scalar E, class Op>
+    void run(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
+        const auto operation = start(channel, state, data, op);
+        detail::wait_for(*operation, channel, name);
+    }
+};
+
+}  // namespace hvd

@@ -1,0 +1,33 @@
+// Tree: binomial reduce and broadcast for short vectors, at most 2 ceil(log2 p) messages per rank; for long ones a double
+// binary tree, pipelined: n bytes to the parent and n to each child in all, both trees working at the same time.
+// Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 2009.
+#pragma once
+
+#include <hvd/algorithm/algorithm.hpp>
+#include <hvd/algorithm/tree_schedule.hpp>
+
+namespace hvd {
+
+/// Allreduce over trees: few messages, so the right choice for short vectors on many ranks.
+struct Tree : detail::MessageAlgorithm<Tree> {
+    static constexpr std::string_view name = "tree";
+
+    /// From this many bytes on, two pipelined binary trees.
+    std::size_t double_from = std::size_t{128} * 1024;
+    /// What travels in one message of the double tree.
+    std::size_t segment_bytes = std::size_t{64} * 1024;
+
+    template <Transport T, Scalar E, class Op>
+    std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
+                                             const Op& op) const {
+        const std::size_t bytes = data.size_bytes();
+        if (bytes < double_from || channel.size() < 3) {
+            return begin(channel, state, BinomialSchedule{channel.rank(), channel.size()}, detail::Layout{data.size(), 1}, data.data(), Fold::of<E>(op));
+        }
+        const std::size_t segments = segment_bytes == 0 ? 1 : (bytes / 2 + segment_bytes - 1) / segment_bytes;
+        return begin(channel, state, DoubleTreeSchedule{channel.rank(), channel.size(), segments},
+                     detail::Layout{data.size(), 2 * segments}, data.data(), Fold::of<E>(op));
+    }
+};
+
+}  // namespace hvd

@@ -1,0 +1,203 @@
+// Communicator: a group of ranks, the transport between them, and the algorithm of their allreduce.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <hvd/algorithm/auto.hpp>
+#include <hvd/comm/agreement.hpp>
+#include <hvd/comm/context.hpp>
+
+namespace hvd {
+namespace detail {
+
+template <class T>
+consteval bool explain_transport() {
+    if constexpr (Transport<T>) return true;
+    else if constexpr (!HasRanks<T>)
+        static_assert(Transport<T>, "hvd: this transport lacks rank(), size() or topology(); see hvd::Transport");
+    else if constexpr (!HasMessages<T>)
+        static_assert(Transport<T>, "hvd: this transport lacks Message, send, receive or test; see hvd::Transport");
+    else static_assert(Transport<T>, "hvd: this transport lacks subgroup(), worker() or name; see hvd::Transport");
+    return false;
+}
+
+template <class A, class T>
+consteval bool explain_algorithm() {
+    if constexpr (Algorithm<A, T>) return true;
+    else if constexpr (!HasPolicyName<A>)
+        static_assert(Algorithm<A, T>, "hvd: this algorithm lacks a static constexpr name; see hvd::Algorithm");
+    else if constexpr (!HasPrepare<A, T>)
+        static_assert(Algorithm<A, T>,
+                      "hvd: this algorithm lacks prepare(transport) const, which returns its state; see hvd::Algorithm");
+    else
+        static_assert(Algorithm<A, T>,
+                      "hvd: this algorithm lacks run(channel, state, std::span<E> data, op) const; see hvd::Algorithm");
+    return false;
+}
+
+}  // namespace detail
+
+/// A group of ranks that call collectives together. A cheap handle: copies mean the same group. Calls on one communicator
+/// come from one thread at a time, in the same order on all ranks.
+template <class T, class A = Auto>
+class Communicator {
+    static_assert(detail::explain_transport<T>() && detail::explain_algorithm<A, T>());
+
+public:
+    using transport_type = T;
+    using algorithm_type = A;
+
+    /// Collective over the ranks of `transport`.
+    explicit Communicator(T transport, A algorithm = {}, CommunicatorOptions options = {})
+        : Communicator{std::make_shared<detail::Context<T>>(std::move(transport), options), std::move(algorithm)} {}
+
+    int rank() const { return context().rank(); }
+    int size() const { return context().size(); }
+    /// Place among the ranks of this node, and their number.
+    int local_rank() const { return topology().local_rank(); }
+    int local_size() const { return topology().local_size(); }
+    /// Place of this node among those that have this local rank, and their number.
+    int cross_rank() const { return topology().cross_rank(); }
+    int cross_size() const { return topology().cross_size(); }
+    /// Every node has the same number of ranks.
+    bool is_homogeneous() const { return topology().is_homogeneous(); }
+    const Topology& topology() const { return context().transport.topology(); }
+
+    /// False for the communicator that `split` or `subset` gives to ranks outside of it.
+    bool is_member() const { return context_ != nullptr; }
+
+    /// Collective: ranks of one `color` form a communicator, ordered by `key`, then by rank here. A negative color: none.
+    Communicator split(int color, int key = 0) const;
+
+    /// Collective over this communicator: the `ranks` form one, in the order given; all ranks give the same.
+    Communicator subset(std::span<const int> ranks) const;
+    Communicator subset(std::initializer_list<int> ranks) const {
+        return subset(std::span<const int>{ranks.begin(), ranks.size()});
+    }
+
+    /// Collective: the same ranks with another algorithm.
+    template <class Other>
+    Communicator<T, Other> with(Other algorithm) const;
+
+    T& transport() const { return context().transport; }
+    const A& algorithm() const { return prepared_->algorithm; }
+    const CommunicatorOptions& options() const { return context().options; }
+
+    /// For collectives: what the communicators of this group share, and the state of the algorithm.
+    detail::Context<T>& context() const {
+        if (!context_)
+            throw UsageError{"hvd: this rank is not a member of the communicator; ask is_member() before using it"};
+        return *context_;
+    }
+    const std::shared_ptr<detail::Context<T>>& shared_context() const { return context_; }
+    detail::AlgorithmState<A, T>& algorithm_state() const { return prepared_->state; }
+
+private:
+    template <class, class>
+    friend class Communicator;
+
+    struct Prepared {
+        A algorithm;
+        detail::AlgorithmState<A, T> state;
+    };
+
+    Communicator() = default;
+    Communicator(std::shared_ptr<detail::Context<T>> context, A algorithm) : context_{std::move(context)} {
+        auto state = algorithm.prepare(context_->transport);
+        prepared_ = std::shared_ptr<Prepared>{new Prepared{std::move(algorithm), std::move(state)}};
+    }
+
+    /// Waits until all ranks have come here with the same call.
+    template <class Describe>
+    void agree(const Channel<T>& channel, const detail::Call& call, std::string_view name, Describe describe) const {
+        detail::Agreement<T, Describe> agreement{context(), channel, call, describe};
+        detail::wait_for(agreement, channel, name);
+    }
+
+    Communicator child(const std::vector<int>& members, int id) const {
+        for (int member : members)
+            if (member == rank())
+                return Communicator{
+                    std::make_shared<detail::Context<T>>(transport().subgroup(members, id), context_->options),
+                    prepared_->algorithm};
+        return {};
+    }
+
+    std::shared_ptr<detail::Context<T>> context_;
+    std::shared_ptr<Prepared> prepared_;
+};
+
+template <class T, class A>
+Communicator<T, A> Communicator<T, A>::split(int color, int key) const {
+    struct Choice {
+        int color, key;
+    };
+    const Channel<T> channel = context().next_channel();
+    agree(channel, detail::Call::of("split"), "split", [] { return std::string{"split"}; });
+    const Choice own{color, key};
+    std::vector<Choice> choices(static_cast<std::size_t>(size()));
+    const auto gather = detail::gather_everywhere(channel, &own, choices.data(), sizeof own);
+    detail::wait_for(*gather, channel, "split");
+
+    std::vector<int> members;
+    for (int r = 0; color >= 0 && r < size(); ++r) {
+        const Choice& choice = choices[static_cast<std::size_t>(r)];
+        if (choice.color != color) continue;
+        auto place = members.end();
+        while (place != members.begin() && choices[static_cast<std::size_t>(*(place - 1))].key > choice.key) --place;
+        members.insert(place, r);
+    }
+    return child(members, channel.tag());
+}
+
+template <class T, class A>
+Communicator<T, A> Communicator<T, A>::subset(std::span<const int> ranks) const {
+    const Channel<T> channel = context().next_channel();
+    detail::Call call = detail::Call::of("subset");
+    std::vector<int> members;
+    for (int r : ranks) {
+        call.with(static_cast<std::uint64_t>(r));
+        const std::string name = std::to_string(r);
+        for (int m : members)
+            if (m == r) call.error = detail::located("subset", rank(), size(), "rank " + name + " is named twice; name each rank once");
+        if (r < 0 || r >= size())
+            call.error = detail::located("subset", rank(), size(), "there is no rank " + name + "; name ranks from 0 to " + std::to_string(size() - 1));
+        members.push_back(r);
+    }
+    agree(channel, call, "subset", [&] {
+        std::string text = "subset {";
+        for (std::size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
+        return text + "}";
+    });
+    return child(members, channel.tag());
+}
+
+template <class T, class A>
+template <class Other>
+Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
+    if constexpr (detail::explain_algorithm<Other, T>()) {
+        const Channel<T> channel = context().next_channel();
+        const std::string name{std::string_view{Other::name}};
+        agree(channel, detail::Call{detail::hash_bytes(detail::Call::of("with").signature, name)}, "with",
+              [&] { return "with algorithm " + name; });
+        return Communicator<T, Other>{context_, std::move(algorithm)};
+    }
+}
+
+namespace detail {
+
+/// Runs an operation of `comm` to its end in the calling thread.
+template <class T, class A>
+void complete(const Communicator<T, A>& comm, Operation& operation, std::string_view name) {
+    wait_for(operation, Channel<T>{comm.transport(), 0}, name);
+}
+
+}  // namespace detail
+}  // namespace hvd

@@ -1,0 +1,72 @@
+// Context: what all communicators of one group of ranks share, whatever their algorithm.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <hvd/algorithm/scratch.hpp>
+#include <hvd/transport/channel.hpp>
+
+namespace hvd {
+
+/// How a communicator behaves.
+struct CommunicatorOptions {
+    /// Find out calls that differ between ranks, and tell all ranks. Costs one short exchange per call.
+    bool checks = true;
+};
+
+namespace detail {
+
+template <Transport T>
+struct Context {
+    Context(T t, CommunicatorOptions o) : transport{std::move(t)}, options{o} {}
+
+    T transport;
+    CommunicatorOptions options;
+    std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>();
+    /// Collective calls so far. All ranks make the same calls in the same order, so it names an operation on all.
+    std::atomic<unsigned> calls = 0;
+    /// Operations of untagged algorithms (see is_tagged), which run one at a time in the order of their calls.
+    std::mutex queue_mutex;
+    std::vector<const void*> queue;
+
+    Channel<T> next_channel() {
+        return Channel<T>{transport, static_cast<int>(calls.fetch_add(1, std::memory_order_relaxed) % 32768u)};
+    }
+    int rank() const { return transport.rank(); }
+    int size() const { return transport.size(); }
+};
+
+/// A place in the queue of a context, left at the end, used or not.
+template <Transport T>
+class Turn {
+public:
+    explicit Turn(std::shared_ptr<Context<T>> context) : context_{std::move(context)} {
+        const std::scoped_lock lock{context_->queue_mutex};
+        context_->queue.push_back(this);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+        const std::scoped_lock lock{context_->queue_mutex};
+        auto& queue = context_->queue;
+        for (std::size_t i = 0; i < queue.size(); ++i) {
+            if (queue[i] != this) continue;
+            queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+            return;
+        }
+    }
+    bool has_come() const {
+        const std::scoped_lock lock{context_->queue_mutex};
+        return context_->queue.front() == this;
+    }
+
+private:
+    std::shared_ptr<Context<T>> context_;
+};
+
+}  // namespace detail
+}  // namespace hvd

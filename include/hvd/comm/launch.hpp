@@ -1,0 +1,118 @@
+// launch: runs a function on every worker, with the communicator of them all.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <hvd/comm/launch_local.hpp>
+#include <hvd/transport/launcher.hpp>
+#include <hvd/transport/mpi.hpp>
+
+#ifdef HVD_WITH_MPI
+#include <hvd/comm/launch_mpi.hpp>
+#endif
+
+namespace hvd {
+namespace detail {
+
+template <class T>
+inline constexpr bool is_launchable = std::same_as<T, Local> || std::same_as<T, BasicMpi<true>>;
+
+template <class T>
+consteval bool explain_launch() {
+    if constexpr (std::same_as<T, BasicMpi<false>>)
+        static_assert(is_launchable<T>,
+                      "hvd: hvd::launch<hvd::Mpi> needs MPI; define HVD_WITH_MPI and compile with mpicxx, or use hvd::Local");
+    else static_assert(is_launchable<T>, "hvd: hvd::launch starts workers on hvd::Local or hvd::Mpi");
+    return is_launchable<T>;
+}
+
+inline void check_options(const LaunchOptions& options) {
+    if (options.workers < 0)
+        throw UsageError{"hvd: launch cannot start " + std::to_string(options.workers) + " workers; give at least one"};
+    if (options.ranks_per_node < 0)
+        throw UsageError{"hvd: launch cannot place " + std::to_string(options.ranks_per_node) +
+                         " ranks on a node; give at least one, or 0 for the real nodes"};
+    if (options.elastic)
+        throw UsageError{"hvd: this version does not restart lost workers; leave .elastic out"};
+}
+
+/// The number that code, then HVD_WORKERS, then the machine gives.
+inline int local_workers(const LaunchOptions& options) {
+    if (options.workers > 0) return options.workers;
+    if (const char* text = std::getenv("HVD_WORKERS")) {
+        const auto number = number_from_environment("HVD_WORKERS");
+        if (!number || *number < 1)
+            throw UsageError{"hvd: the environment variable HVD_WORKERS is '" + std::string{text} +
+                             "'; give the number of workers"};
+        return *number;
+    }
+    const unsigned cores = std::thread::hardware_concurrency();
+    return cores == 0 ? 1 : static_cast<int>(cores);
+}
+
+template <class T, class A, class F>
+int launch_on(const LaunchOptions& options, F& body) {
+    check_options(options);
+    if constexpr (std::same_as<T, Local>) {
+        return launch_local<A>(local_workers(options), options, body);
+    } else {
+        return launch_mpi<A>(options, body);
+    }
+}
+
+/// Mpi under a launcher, else Local. `Enabled` tells units with MPI from those without.
+template <bool Enabled, class A, class F>
+int launch_anywhere(const LaunchOptions& options, F& body) {
+    const auto launcher = launcher_info();
+    if constexpr (Enabled) {
+        if (launcher) return launch_on<BasicMpi<Enabled>, A>(options, body);
+    } else if (launcher && launcher->size > 1) {
+        if (launcher->rank == 0)
+            std::fprintf(stderr,
+                         "hvd: an MPI launcher started %d processes, but this program is compiled without MPI; define "
+                         "HVD_WITH_MPI and compile with mpicxx, or start it without the launcher\n",
+                         launcher->size);
+        return 1;
+    }
+    return launch_on<Local, A>(options, body);
+}
+
+}  // namespace detail
+
+/// Runs `body(world)` on each of `workers` workers, where `world` is a `Communicator<Transport, Algorithm>&`, and returns the
+/// exit code for main: 0, or 1 when a worker threw; then its words are printed and all workers end. With hvd::Local workers
+/// are threads of this process; with hvd::Mpi the processes that mpiexec started, of which there must be as many.
+/// Throws UsageError when the options are wrong.
+template <class T, class A = Auto, class F>
+int launch(int workers, F&& body, LaunchOptions options = {}) {
+    if constexpr (detail::explain_launch<T>()) {
+        if (workers < 1)
+            throw UsageError{"hvd: launch cannot start " + std::to_string(workers) + " workers; give at least one"};
+        options.workers = workers;
+        return detail::launch_on<T, A>(options, body);
+    }
+}
+
+/// The same, with the number of workers and more in the options.
+template <class T, class A = Auto, class F>
+int launch(const LaunchOptions& options, F&& body) {
+    if constexpr (detail::explain_launch<T>()) return detail::launch_on<T, A>(options, body);
+}
+
+/// The same, from main's arguments.
+template <class T, class A = Auto, class F>
+int launch(int, char**, F&& body, const LaunchOptions& options = {}) {
+    if constexpr (detail::explain_launch<T>()) return detail::launch_on<T, A>(options, body);
+}
+
+/// On hvd::Mpi when an MPI launcher started this program, else on hvd::Local with HVD_WORKERS workers (default: one per
+/// core). `body` is compiled for both: take `auto& world`.
+template <class F, class M = Mpi>
+int launch(int, char**, F&& body, const LaunchOptions& options = {}) {
+    return detail::launch_anywhere<std::same_as<M, BasicMpi<true>>, Auto>(options, body);
+}
+
+}  // namespace hvd

@@ -1,0 +1,33 @@
+// LaunchOptions: how many workers, on which nodes, and what happens when one is lost.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace hvd {
+
+/// What becomes of a lost worker: another takes its place, or the rest go on.
+enum class OnFailure { Replace, Shrink };
+
+/// Options of `launch`. The order of the fields is public; new ones go to the end.
+struct LaunchOptions {
+    /// 0: the number that the MPI launcher started, or HVD_WORKERS, or one per core.
+    int workers = 0;
+    /// More than 0: pretend nodes of this many ranks. 0: the real nodes.
+    int ranks_per_node = 0;
+    bool elastic = false;
+    int min_workers = 1;
+    /// 0: `workers`.
+    int max_workers = 0;
+    OnFailure on_failure = OnFailure::Replace;
+    int max_failures = 100;
+    /// How long a worker may give no sign of life. 0: for ever.
+    std::chrono::duration<double> deadline{30};
+    std::chrono::duration<double> rejoin_timeout{60};
+    /// File to write at the end and to resume from; empty: none.
+    std::string checkpoint{};
+    /// See CommunicatorOptions.
+    bool checks = true;
+};
+
+}  // namespace hvd

@@ -1,0 +1,75 @@
+// Lists of tensors: a range of Tensors, or a tuple of Tensors of different types.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <hvd/core/tensor.hpp>
+
+namespace hvd {
+namespace detail {
+
+template <class T>
+concept TupleLike = requires { std::tuple_size<std::remove_cvref_t<T>>::value; } && !std::ranges::range<T>;
+
+template <class T>
+consteval bool all_elements_are_tensors() {
+    using U = std::remove_cvref_t<T>;
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+        return (Tensor<std::tuple_element_t<I, U>> && ...);
+    }(std::make_index_sequence<std::tuple_size_v<U>>{});
+}
+
+template <class T>
+concept TensorTuple = TupleLike<T> && all_elements_are_tensors<T>();
+
+template <class T>
+concept TensorRange = std::ranges::input_range<T> && !Tensor<T> && Tensor<std::ranges::range_reference_t<T>>;
+
+}  // namespace detail
+
+/// A range of Tensors (`std::vector<my::Tensor>`) or a tuple of them (`std::tie(weights, bias)`).
+template <class T>
+concept TensorList = detail::TensorTuple<T> || detail::TensorRange<T>;
+
+namespace detail {
+
+/// Calls `f(tensor, index)` for each tensor in order.
+template <TensorList L, class F>
+void for_each_tensor(L&& list, F&& f) {
+    if constexpr (TensorTuple<L>) {
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            (f(std::get<I>(list), I), ...);
+        }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
+    } else {
+        std::size_t index = 0;
+        for (auto&& tensor : list) f(tensor, index++);
+    }
+}
+
+template <TensorList L>
+std::size_t count_tensors(L&& list) {
+    std::size_t count = 0;
+    for_each_tensor(list, [&](auto&, std::size_t) { ++count; });
+    return count;
+}
+
+/// `Predicate<T>` holds for the type of every tensor in the list.
+template <class L, template <class> class Predicate>
+consteval bool every_tensor() {
+    if constexpr (TensorTuple<L>) {
+        using U = std::remove_cvref_t<L>;
+        return []<std::size_t... I>(std::index_sequence<I...>) {
+            return (Predicate<std::tuple_element_t<I, U>>::value && ...);
+        }(std::make_index_sequence<std::tuple_size_v<U>>{});
+    } else {
+        return Predicate<std::ranges::range_reference_t<L>>::value;
+    }
+}
+
+}  // namespace detail
+}  // namespace hvd

@@ -1,0 +1,130 @@
+// An epoch as a range of batches, and a range of epoch numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <hvd/data/batch.hpp>
+#include <hvd/data/permutation.hpp>
+#include <hvd/data/shares.hpp>
+
+namespace hvd {
+
+/// The position of a ShardedDataset: the same on all ranks, trivially copyable, to be kept with the weights.
+/// `position` samples of epoch `epoch` are used.
+struct ShardState {
+    std::uint64_t seed = 0, length = 0, epoch = 0, position = 0, shuffle = 1;
+    friend bool operator==(const ShardState&, const ShardState&) = default;
+};
+
+/// One epoch of one worker: a range of batches, of the same length on every worker.
+/// Taking a batch by iteration moves the position of the ShardedDataset, which must outlive the Epoch.
+template <class Set>
+class Epoch {
+public:
+    using value_type = Batch<Set>;
+
+    class iterator {
+    public:
+        using value_type = Batch<Set>;
+        using reference = Batch<Set>;
+        using difference_type = std::ptrdiff_t;
+        using pointer = void;
+        using iterator_category = std::input_iterator_tag;
+
+        iterator() = default;
+        iterator(const Epoch* epoch, std::size_t step) : epoch_{epoch}, step_{step} {}
+        Batch<Set> operator*() const {
+            epoch_->use(step_);
+            return (*epoch_)[step_];
+        }
+        iterator& operator++() { return ++step_, *this; }
+        iterator operator++(int) { return {epoch_, step_++}; }
+        friend bool operator==(const iterator& a, const iterator& b) { return a.step_ == b.step_; }
+
+    private:
+        const Epoch* epoch_ = nullptr;
+        std::size_t step_ = 0;
+    };
+    using const_iterator = iterator;
+
+    Epoch(detail::Source<Set> source, std::uint64_t number, const detail::ShardPlan& plan, ShardState& state)
+        : source_{source}, number_{number}, plan_{plan}, order_{plan.length, state.seed, number}, state_{&state} {}
+
+    /// The number of the epoch.
+    std::size_t number() const { return static_cast<std::size_t>(number_); }
+
+    /// Batches (steps) in it, the same on all ranks; those used before a restore do not count.
+    std::size_t size() const { return plan_.steps; }
+    bool empty() const { return plan_.steps == 0; }
+
+    iterator begin() const { return {this, 0}; }
+    iterator end() const { return {this, plan_.steps}; }
+
+    /// Batch `step`, to look at or to read ahead: the position does not move.
+    Batch<Set> operator[](std::size_t step) const {
+        const detail::Share share = plan_.share(step);
+        std::vector<std::size_t> indices(share.count);
+        std::size_t place = plan_.place(step) + share.begin;
+        for (std::size_t& index : indices) index = sample_at(place++);
+        return {source_, std::move(indices)};
+    }
+
+    /// Says that batch `step` is in hand, as iteration does: from now on `state()` counts it as used.
+    void use(std::size_t step) const {
+        state_->epoch = number_;
+        state_->position = plan_.position_after(step);
+    }
+
+private:
+    /// Places past the end are those that Pad repeats: the epoch's first samples again.
+    std::size_t sample_at(std::size_t place) const {
+        if (place >= plan_.length) place %= plan_.length;
+        return state_->shuffle ? order_[place] : place;
+    }
+
+    detail::Source<Set> source_;
+    std::uint64_t number_;
+    detail::ShardPlan plan_;
+    Permutation order_;
+    ShardState* state_;
+};
+
+/// The numbers first, first + 1, ..., end - 1.
+class EpochNumbers {
+public:
+    class iterator {
+    public:
+        using value_type = std::size_t;
+        using reference = std::size_t;
+        using difference_type = std::ptrdiff_t;
+        using pointer = void;
+        using iterator_category = std::input_iterator_tag;
+        using iterator_concept = std::forward_iterator_tag;
+
+        iterator() = default;
+        explicit iterator(std::size_t number) : number_{number} {}
+        std::size_t operator*() const { return number_; }
+        iterator& operator++() { return ++number_, *this; }
+        iterator operator++(int) { return iterator{number_++}; }
+        friend bool operator==(const iterator&, const iterator&) = default;
+
+    private:
+        std::size_t number_ = 0;
+    };
+    using const_iterator = iterator;
+
+    EpochNumbers(std::size_t first, std::size_t end) : first_{first < end ? first : end}, end_{end} {}
+    iterator begin() const { return iterator{first_}; }
+    iterator end() const { return iterator{end_}; }
+    std::size_t size() const { return end_ - first_; }
+    bool empty() const { return first_ == end_; }
+
+private:
+    std::size_t first_, end_;
+};
+
+}  // namespace hvd

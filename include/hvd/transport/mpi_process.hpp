@@ -1,0 +1,81 @@
+// This process's side of MPI: initialised once if nobody has, finalised by whoever initialised it. Needs MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <hvd/core/error.hpp>
+#include <hvd/transport/launcher.hpp>
+#include <hvd/transport/worker.hpp>
+
+namespace hvd::detail {
+
+inline std::string mpi_error_text(int code) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "MPI error " + std::to_string(code);
+    return std::string(text, static_cast<std::size_t>(length));
+}
+
+/// Turns a code returned by MPI into an exception.
+inline void check_mpi(int code, const char* call) {
+    if (code != MPI_SUCCESS) throw TransportError{std::string{"hvd: "} + call + " failed: " + mpi_error_text(code)};
+}
+
+class MpiProcess {
+public:
+    static MpiProcess& instance() {
+        static MpiProcess process;
+        return process;
+    }
+
+    /// The worker shared by all MPI communicators of this process.
+    const std::shared_ptr<Worker>& worker() const { return worker_; }
+    int thread_level() const { return thread_level_; }
+
+    /// While a job runs, leaving the process without its end (std::exit in the body) ends the whole job: a rank that
+    /// is missing would leave the others waiting.
+    void job_begins() { ++jobs_; }
+    void job_ends() { --jobs_; }
+
+private:
+    MpiProcess() {
+        int initialised = 0;
+        MPI_Initialized(&initialised);
+        if (!initialised) {
+            check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "MPI_Init_thread");
+            ours_ = true;
+        } else {
+            MPI_Query_thread(&thread_level_);
+        }
+        int size = 0;
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+        const auto launcher = launcher_info();
+        if (launcher && launcher->size > 1 && size == 1) {
+            throw UsageError{"hvd: the MPI launcher started " + std::to_string(launcher->size) +
+                             " processes, but the MPI library of this program sees only itself; start it with the mpiexec "
+                             "of the MPI it was compiled with (mpiexec.mpich or mpiexec.openmpi)"};
+        }
+    }
+
+    ~MpiProcess() {
+        int finalised = 0;
+        MPI_Finalized(&finalised);
+        if (finalised) return;
+        if (jobs_ > 0) {
+            std::fprintf(stderr, "hvd: a worker left the program in the middle of the job, so the job ends\n");
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+        if (ours_) MPI_Finalize();
+    }
+
+    bool ours_ = false;
+    int jobs_ = 0;
+    int thread_level_ = MPI_THREAD_SINGLE;
+    std::shared_ptr<Worker> worker_ = std::make_shared<Worker>();
+};
+
+}  // namespace hvd::detail

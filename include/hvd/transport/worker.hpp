@@ -1,0 +1,134 @@
+// The worker: one rank's side of everything that is under way, and how it waits.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <hvd/core/error.hpp>
+#include <hvd/transport/operation.hpp>
+
+namespace hvd::detail {
+
+/// How long to be polite: first the processor's own pause, then give the core to whoever can use it.
+class Backoff {
+public:
+    void pause() {
+        if (++count_ < 64) {
+#if defined(__x86_64__) || defined(__i386__)
+            __builtin_ia32_pause();
+#endif
+        } else {
+            ::sched_yield();
+        }
+    }
+
+private:
+    unsigned count_ = 0;
+};
+
+inline std::chrono::duration<double> seconds_from_environment(const char* name, double otherwise) {
+    if (const char* text = std::getenv(name)) {
+        char* end = nullptr;
+        const double value = std::strtod(text, &end);
+        if (end != text && *end == '\0' && value >= 0) return std::chrono::duration<double>{value};
+        throw UsageError{std::string{"hvd: the environment variable "} + name + " is '" + text +
+                         "'; give a number of seconds, 0 for off"};
+    }
+    return std::chrono::duration<double>{otherwise};
+}
+
+/// One rank's list of asynchronous operations, the way out of its waits, and its patience. A transport owns one and
+/// shares it with the transports split from it, so that any wait makes progress on all operations of the worker.
+class Worker {
+public:
+    Worker() = default;
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+    virtual ~Worker() = default;
+
+    /// Throws when the job is ending; called in every turn of every wait and at the start of every call.
+    virtual void check() {}
+
+    void add(std::shared_ptr<Operation> operation) {
+        const std::scoped_lock lock{mutex_};
+        operations_.push_back(std::move(operation));
+        pending_.store(operations_.size(), std::memory_order_release);
+    }
+
+    /// Advances the asynchronous operations, each of which keeps its own failure for whoever waits for it.
+    void progress() {
+        if (pending_.load(std::memory_order_acquire) == 0) return;
+        const std::unique_lock lock{mutex_, std::try_to_lock};
+        if (!lock || advancing_) return;
+        advancing_ = true;
+        for (std::size_t i = 0; i < operations_.size();) {
+            const auto operation = operations_[i];
+            if (operation->advance()) operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(i));
+            else ++i;
+        }
+        advancing_ = false;
+        pending_.store(operations_.size(), std::memory_order_release);
+    }
+
+    /// Calls `poll()` until it returns true. `describe()` says what is waited for: "allreduce on rank 0 of 4".
+    /// After `stall_warning` a warning names it on stderr; after `stall_abort` (0: never) StallError is thrown.
+    template <class Poll, class Describe>
+    void wait_until(Poll&& poll, Describe&& describe) {
+        Backoff backoff;
+        Patience patience;
+        check();
+        for (unsigned turn = 1; !poll(); ++turn) {
+            check();
+            progress();
+            backoff.pause();
+            if (turn % 1024 == 0) patience.look_at_clock(*this, describe);
+        }
+    }
+
+    std::chrono::duration<double> stall_warning = seconds_from_environment("HVD_STALL_CHECK_TIME_SECONDS", 60);
+    std::chrono::duration<double> stall_abort = seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    /// How long one wait has taken so far. It begins at the first look, so that short waits never ask for the time.
+    struct Patience {
+        Clock::time_point began{};
+        bool warned = false;
+
+        template <class Describe>
+        void look_at_clock(const Worker& worker, Describe& describe) {
+            const auto now = Clock::now();
+            if (began == Clock::time_point{}) began = now;
+            const std::chrono::duration<double> waited = now - began;
+            if (worker.stall_abort.count() > 0 && waited >= worker.stall_abort) {
+                throw StallError{"hvd: " + describe() + " gave up after " + whole_seconds(waited) +
+                                 "; a rank is late, gone, or made another call"};
+            }
+            if (!warned && worker.stall_warning.count() > 0 && waited >= worker.stall_warning) {
+                warned = true;
+                std::fprintf(stderr, "hvd: %s has waited %s; a rank is late, gone, or made another call\n",
+                             describe().c_str(), whole_seconds(waited).c_str());
+            }
+        }
+
+        static std::string whole_seconds(std::chrono::duration<double> time) {
+            return std::to_string(static_cast<long>(time.count() + 0.5)) + " s";
+        }
+    };
+
+    std::recursive_mutex mutex_;
+    std::vector<std::shared_ptr<Operation>> operations_;
+    std::atomic<std::size_t> pending_ = 0;  // so that a wait with nothing else under way takes no lock
+    bool advancing_ = false;
+};
+
+}  // namespace hvd::detail
