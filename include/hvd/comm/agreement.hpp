@@ -3,11 +3,11 @@
 
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <hvd/comm/call.hpp>
 #include <hvd/comm/context.hpp>
 #include <hvd/comm/exchange.hpp>
 #include <hvd/comm/transfers.hpp>
@@ -92,36 +92,18 @@ private:
     std::unique_ptr<Transfers<T>> transfers_;
 };
 
-/// How a collective describes its call: a number that is equal exactly when calls match, and words for the error.
-struct Call {
-    std::uint64_t signature = hash_begin;
-    std::string error{};  // of this rank alone
-
-    Call& with(std::uint64_t value) {
-        signature = hash_value(signature, value);
-        return *this;
-    }
-    Call& with(double value) {
-        std::uint64_t bits;
-        static_assert(sizeof bits == sizeof value);
-        std::memcpy(&bits, &value, sizeof bits);
-        return with(bits);
-    }
-    static Call of(std::string_view kind) { return Call{hash_bytes(hash_begin, kind)}; }
-};
-
-/// Reached when all ranks have made the same, right call; otherwise all ranks throw. `describe()` gives the words.
-template <Transport T, class Describe>
+/// Reached when all ranks have made the same, right call; otherwise all ranks throw.
+template <Transport T>
 class Agreement final : public Operation {
 public:
-    /// `always`: even when checks are off; then all ranks have come.
-    Agreement(Context<T>& context, Channel<T> channel, const Call& call, Describe describe, bool always = false)
+    /// `always`: compare even when checks are off; then all ranks have come. With checks off a call that is wrong on this
+    /// rank throws here.
+    Agreement(Context<T>& context, Channel<T> channel, Call call, bool always = false)
         : channel_{channel},
-          describe_{std::move(describe)},
-          error_{call.error},
-          exchange_{channel, CallHeader{call.signature, call.error.empty() ? 0u : 1u}},
+          call_{std::move(call)},
+          exchange_{channel, CallHeader{call_.signature(), call_.error().empty() ? 0u : 1u}},
           agreed_{(!context.options.checks && !always) || channel.size() == 1} {
-        if (agreed_ && !error_.empty()) throw UsageError{error_};
+        if (agreed_ && !call_.error().empty()) throw UsageError{call_.error()};
     }
 
     /// May carry a payload.
@@ -132,7 +114,7 @@ public:
         if (!dispute_) {
             if (!exchange_.advance()) return false;
             if (exchange_.all_agree()) return agreed_ = true;
-            dispute_.emplace(channel_, describe_(), error_);
+            dispute_ = std::make_unique<Dispute<T>>(channel_, call_.text(), call_.error());
         }
         return dispute_->advance();
     }
@@ -141,24 +123,15 @@ public:
 
 private:
     Channel<T> channel_;
-    Describe describe_;
-    std::string error_;
+    Call call_;
     Exchange<T> exchange_;
-    std::optional<Dispute<T>> dispute_;
+    std::unique_ptr<Dispute<T>> dispute_;
     bool agreed_;
 };
 
-template <Transport T, class Describe>
-std::unique_ptr<Operation> make_agreement(Context<T>& context, Channel<T> channel, const Call& call, Describe describe,
-                                          bool always = false) {
-    return std::make_unique<Agreement<T, Describe>>(context, channel, call, std::move(describe), always);
-}
-
-/// The sentence about a root that does not exist, or nothing.
-inline std::string root_error(std::string_view name, int root, int rank, int size) {
-    if (root >= 0 && root < size) return {};
-    return located(std::string{name}, rank, size,
-                   "there is no rank " + std::to_string(root) + " to be the root; give one from 0 to " + std::to_string(size - 1));
+template <Transport T>
+std::unique_ptr<Operation> agree(Context<T>& context, Channel<T> channel, Call call, bool always = false) {
+    return std::make_unique<Agreement<T>>(context, channel, std::move(call), always);
 }
 
 }  // namespace hvd::detail

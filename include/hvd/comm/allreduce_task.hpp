@@ -17,23 +17,6 @@
 namespace hvd {
 namespace detail {
 
-inline std::string scale_text(ReduceOptions options) {
-    std::string text;
-    if (options.prescale != 1) text += ", prescale " + std::to_string(options.prescale);
-    if (options.postscale != 1) text += ", postscale " + std::to_string(options.postscale);
-    return text;
-}
-
-template <Scalar E, class Op>
-struct DescribeAllreduce {
-    std::size_t count;
-    ReduceOptions options;
-    std::string operator()() const {
-        return "allreduce of " + std::to_string(count) + " " + std::string{scalar_name<E>()} + " with " +
-               std::string{op_name<Op>()} + scale_text(options);
-    }
-};
-
 /// One tensor: the agreement, which carries the elements of a short one along when Auto decides, else the reduction.
 template <class T, class A, Scalar E, class Op>
 class AllreduceTask final : public Operation {
@@ -48,13 +31,13 @@ public:
           op_{op},
           options_{options},
           rescale_{options, comm.size()},
-          agreement_{comm.context(), channel_, call(std::move(error)), DescribeAllreduce<E, Op>{out.size(), options}} {
+          agreement_{comm.context(), channel_, call(out.size(), options, std::move(error))} {
         if constexpr (can_be_carried) {
             const std::size_t bytes = out.size() * sizeof(Wide);
             is_carried_ = comm.size() > 1 && comm.options().checks && bytes <= Exchange<T>::room;
             if (!is_carried_) return;
             rescale_.before(payload(), in, out.size());
-            if constexpr (std::same_as<Carried, Op>) agreement_.exchange().carry(bytes, Fold::of<Wide>(op_));
+            if constexpr (std::same_as<Carried<Op>, Op>) agreement_.exchange().carry(bytes, Fold::of<Wide>(op_));
             else agreement_.exchange().carry(bytes, Fold::of<Wide>(sum));
         }
     }
@@ -81,15 +64,12 @@ public:
 
 private:
     using Wide = typename Rescale<E, Op>::Wide;
-    using Carried = typename Rescale<E, Op>::Carried;
     /// A named algorithm is used for every length; Auto lets the exchange carry short ones.
     static constexpr bool can_be_carried = std::same_as<A, Auto> && !std::same_as<Op, Adasum>;
 
-    Call call(std::string error) const {
+    static Call call(std::size_t count, ReduceOptions options, std::string error) {
         Call call = Call::of("allreduce");
-        call.error = std::move(error);
-        call.with(scalar_id<E>).with(op_id<Op>).with(std::uint64_t{out_.size()});
-        if (options_.prescale != 1 || options_.postscale != 1) call.with(options_.prescale).with(options_.postscale);
+        call.elements(scalar_info<E>).count(count).template operation<Op>().scaled(options).wrong(std::move(error));
         return call;
     }
     Wide* payload() { return reinterpret_cast<Wide*>(agreement_.exchange().payload()); }
@@ -101,7 +81,7 @@ private:
     Op op_;
     ReduceOptions options_;
     Rescale<E, Op> rescale_;
-    Agreement<T, DescribeAllreduce<E, Op>> agreement_;
+    Agreement<T> agreement_;
     bool is_carried_ = false;
     std::optional<Reduction<T, A, E, Op>> reduction_;
 };
@@ -111,7 +91,7 @@ template <class T, class A, class In, class Out, class F>
 decltype(auto) with_elements(const Communicator<T, A>& comm, const In& in, Out& out, std::string_view name, F&& f) {
     std::string error;
     if (static_cast<const void*>(std::addressof(in)) != static_cast<const void*>(std::addressof(out)))
-        error = make_room(out, shape_of(in), name, comm.rank(), comm.size());
+        error = Output::of(out).make_room(shape_of(in), name, comm.rank(), comm.size());
     return f(const_data_of(in), std::span<tensor_value_t<Out>>{data_of(out), size_of(in)}, std::move(error));
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
@@ -14,41 +15,36 @@
 namespace hvd {
 namespace detail {
 
-template <class T, class A, class In, class Out>
+/// Agreement, the counts, agreement on the outputs, and the rows, each pair of ranks on its own.
+template <Transport T>
 class AlltoallTask final : public StagedOperation {
 public:
-    AlltoallTask(const Communicator<T, A>& comm, const In& in, std::span<const std::size_t> send_counts, Out& out,
+    AlltoallTask(std::shared_ptr<Context<T>> context, Input in, std::span<const std::size_t> send_counts, Output out,
                  std::vector<std::size_t>& receive_counts)
-        : StagedOperation{4}, comm_{comm}, channel_{comm.context().next_channel()}, in_{const_data_of(in)},
-          rows_{rows_of(in)}, send_counts_(send_counts.begin(), send_counts.end()), out_{out}, receive_counts_{receive_counts} {
-        call_ = Call::of("alltoall").with(scalar_id<E>);
-        add_trailing(call_, rows_);
-        call_.error = shape_error(in, rows_, "alltoall", comm.rank(), comm.size());
-        if (call_.error.empty()) call_.error = counts_error();
-        if (!comm.options().checks && !call_.error.empty()) throw UsageError{call_.error};
-    }
+        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)},
+          send_counts_(send_counts.begin(), send_counts.end()), out_{out}, receive_counts_{receive_counts} {}
 
 private:
-    using E = tensor_value_t<In>;
-
     std::string counts_error() const {
-        const auto p = static_cast<std::size_t>(comm_.size());
-        std::string cause;
         std::size_t sum = 0;
         for (std::size_t count : send_counts_) sum += count;
-        if (send_counts_.size() != p)
+        std::string cause;
+        if (send_counts_.size() != static_cast<std::size_t>(context_->size()))
             cause = "there are " + std::to_string(send_counts_.size()) + " send counts; give one per rank";
-        else if (sum != rows_.count)
+        else if (sum != in_.rows.count)
             cause = "the send counts add up to " + std::to_string(sum) + " and the tensor has " +
-                    std::to_string(rows_.count) + " rows; make them equal";
-        return cause.empty() ? cause : located("alltoall", comm_.rank(), comm_.size(), cause);
+                    std::to_string(in_.rows.count) + " rows; make them equal";
+        return cause.empty() ? cause : located("alltoall", context_->rank(), context_->size(), cause);
     }
 
     std::unique_ptr<Operation> begin(int stage) override {
         switch (stage) {
-            case 0:
-                return make_agreement(comm_.context(), channel_, call_,
-                                      [rows = rows_] { return "alltoall of " + rows_text(rows, scalar_name<E>()); });
+            case 0: {
+                Call call = Call::of("alltoall");
+                call.elements(in_.scalar).trailing(in_.rows.trailing).wrong(counts_error());
+                return agree(*context_, channel_,
+                             std::move(call.wrong(in_.error("alltoall", context_->rank(), context_->size()))));
+            }
             case 1: return exchange_counts();
             case 2: return agree_on_output();
             default: return exchange_rows();
@@ -56,11 +52,11 @@ private:
     }
 
     std::unique_ptr<Operation> exchange_counts() {
-        const auto rank = static_cast<std::size_t>(comm_.rank());
+        const auto rank = static_cast<std::size_t>(context_->rank());
         receive_counts_.assign(send_counts_.size(), 0);
         receive_counts_[rank] = send_counts_[rank];
         auto transfers = std::make_unique<Transfers<T>>(channel_);
-        for_each_peer(comm_.rank(), comm_.size(), [&](int peer) {
+        for_each_peer(context_->rank(), context_->size(), [&](int peer) {
             const auto i = static_cast<std::size_t>(peer);
             transfers->receive(peer, &receive_counts_[i], sizeof(std::size_t));
             transfers->send(peer, &send_counts_[i], sizeof(std::size_t));
@@ -72,38 +68,35 @@ private:
         std::size_t total = 0;
         for (std::size_t count : receive_counts_) total += count;
         Call call = Call::of("alltoall output");
-        call.error = make_room(out_, rows_.shape_with(total), "alltoall", comm_.rank(), comm_.size());
-        return make_agreement(comm_.context(), channel_, call, [] { return std::string{"alltoall"}; });
+        call.wrong(out_.make_room(in_.rows.shape_with(total), "alltoall", context_->rank(), context_->size()));
+        return agree(*context_, channel_, std::move(call));
     }
 
     std::unique_ptr<Operation> exchange_rows() {
-        const std::size_t p = send_counts_.size(), rank = static_cast<std::size_t>(comm_.rank());
-        std::vector<std::size_t> from(p), to(p);
+        const std::size_t p = send_counts_.size(), rank = static_cast<std::size_t>(context_->rank());
+        std::vector<std::size_t> from(p), to(p);  // first rows
         for (std::size_t r = 1; r < p; ++r) {
-            from[r] = from[r - 1] + send_counts_[r - 1] * rows_.width;
-            to[r] = to[r - 1] + receive_counts_[r - 1] * rows_.width;
+            from[r] = from[r - 1] + send_counts_[r - 1];
+            to[r] = to[r - 1] + receive_counts_[r - 1];
         }
-        const auto bytes = [&](std::size_t rows) { return rows * rows_.width * sizeof(E); };
-        E* out = data_of(out_);
-        if (send_counts_[rank] > 0)
-            std::memcpy(static_cast<void*>(out + to[rank]), in_ + from[rank], bytes(send_counts_[rank]));
+        auto* out = static_cast<std::byte*>(out_.data());
+        if (const std::size_t own = in_.bytes_of(send_counts_[rank]); own > 0)
+            std::memcpy(out + in_.bytes_of(to[rank]), in_.row(from[rank]), own);
         auto transfers = std::make_unique<Transfers<T>>(channel_);
-        for_each_peer(comm_.rank(), comm_.size(), [&](int peer) {
+        for_each_peer(context_->rank(), context_->size(), [&](int peer) {
             const auto i = static_cast<std::size_t>(peer);
-            transfers->receive(peer, out + to[i], bytes(receive_counts_[i]));
-            transfers->send(peer, in_ + from[i], bytes(send_counts_[i]));
+            transfers->receive(peer, out + in_.bytes_of(to[i]), in_.bytes_of(receive_counts_[i]));
+            transfers->send(peer, in_.row(from[i]), in_.bytes_of(send_counts_[i]));
         });
         return transfers;
     }
 
-    Communicator<T, A> comm_;
+    std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
-    const E* in_;
-    Rows rows_;
+    Input in_;
     std::vector<std::size_t> send_counts_;
-    Out& out_;
+    Output out_;
     std::vector<std::size_t>& receive_counts_;
-    Call call_;
 };
 
 }  // namespace detail
@@ -115,13 +108,10 @@ template <class T, class A, class In, class Out>
 std::vector<std::size_t> alltoall(const Communicator<T, A>& comm, const In& in, std::span<const std::size_t> send_counts,
                                   Out&& out) {
     std::vector<std::size_t> receive_counts;
-    if constexpr (detail::explain_tensor<In>()) {
-        if constexpr (detail::explain_writable<Out>()) {
-            if constexpr (detail::explain_same_scalar<In, Out>()) {
-                detail::AlltoallTask<T, A, In, std::remove_reference_t<Out>> task{comm, in, send_counts, out, receive_counts};
-                detail::complete(comm, task, "alltoall");
-            }
-        }
+    if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::AlltoallTask<T> task{comm.shared_context(), detail::Input::of(in), send_counts, detail::Output::of(out),
+                                     receive_counts};
+        detail::complete(comm, task, "alltoall");
     }
     return receive_counts;
 }
@@ -130,18 +120,15 @@ std::vector<std::size_t> alltoall(const Communicator<T, A>& comm, const In& in, 
 template <class T, class A, class In, class Out>
 Request alltoall_async(const Communicator<T, A>& comm, In&& in, std::span<const std::size_t> send_counts, Out&& out,
                        std::vector<std::size_t>& receive_counts) {
-    if constexpr (detail::explain_lasting<In>()) {
-        if constexpr (detail::explain_lasting<Out>()) {
-            if constexpr (detail::explain_writable<Out>()) {
-                if constexpr (detail::explain_same_scalar<In, Out>()) {
-                    using Task = detail::AlltoallTask<T, A, std::remove_cvref_t<In>, std::remove_reference_t<Out>>;
-                    return detail::begin_async(comm, std::make_unique<Task>(comm, in, send_counts, out, receive_counts),
-                                               "alltoall");
-                }
-            }
-        }
+    if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        return detail::begin_async(
+            comm,
+            std::make_unique<detail::AlltoallTask<T>>(comm.shared_context(), detail::Input::of(in), send_counts,
+                                                      detail::Output::of(out), receive_counts),
+            "alltoall");
+    } else {
+        return {};
     }
-    return {};
 }
 
 }  // namespace hvd

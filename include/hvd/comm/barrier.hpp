@@ -1,7 +1,7 @@
 // barrier: nobody leaves before the last has come.
 #pragma once
 
-#include <string>
+#include <memory>
 
 #include <hvd/comm/asynchronous.hpp>
 
@@ -10,8 +10,7 @@ namespace detail {
 
 template <class T, class A>
 std::unique_ptr<Operation> barrier_task(const Communicator<T, A>& comm) {
-    return make_agreement(comm.context(), comm.context().next_channel(), Call::of("barrier"),
-                          [] { return std::string{"barrier"}; }, true);
+    return agree(comm.context(), comm.context().next_channel(), Call::of("barrier"), true);
 }
 
 }  // namespace detail

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <utility>
 
 #include <hvd/comm/asynchronous.hpp>
 #include <hvd/comm/rooted.hpp>
@@ -11,38 +11,36 @@
 namespace hvd {
 namespace detail {
 
-template <class T, class A, Scalar E>
+template <Transport T>
 class BroadcastTask final : public StagedOperation {
 public:
-    BroadcastTask(const Communicator<T, A>& comm, std::span<E> data, int root)
-        : StagedOperation{2}, comm_{comm}, channel_{comm.context().next_channel()}, data_{data}, root_{root} {
-        call_ = Call::of("broadcast").with(scalar_id<E>).with(std::uint64_t{data.size()}).with(static_cast<std::uint64_t>(root));
-        call_.error = root_error("broadcast", root, comm.rank(), comm.size());
-        if (!comm.options().checks && !call_.error.empty()) throw UsageError{call_.error};
-    }
+    BroadcastTask(std::shared_ptr<Context<T>> context, void* data, std::size_t count, const ScalarInfo& scalar, int root)
+        : StagedOperation{2}, context_{std::move(context)}, channel_{context_->next_channel()}, data_{data}, count_{count},
+          scalar_{scalar}, root_{root} {}
 
 private:
     std::unique_ptr<Operation> begin(int stage) override {
         if (stage == 0) {
-            return make_agreement(comm_.context(), channel_, call_, [n = data_.size(), root = root_] {
-                return "broadcast of " + std::to_string(n) + " " + std::string{scalar_name<E>()} + " from rank " +
-                       std::to_string(root);
-            });
+            Call call = Call::of("broadcast");
+            call.elements(scalar_).count(count_).root(root_);
+            return agree(*context_, channel_,
+                         std::move(call.wrong(root_error("broadcast", root_, context_->rank(), context_->size()))));
         }
-        return start_rooted(comm_.context(), channel_, data_.data(), data_.size(), Fold::none(sizeof(E)), root_, false);
+        return start_rooted(*context_, channel_, data_, count_, Fold::none(scalar_.size), root_, false);
     }
 
-    Communicator<T, A> comm_;
+    std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
-    std::span<E> data_;
+    void* data_;
+    std::size_t count_;
+    ScalarInfo scalar_;
     int root_;
-    Call call_;
 };
 
 template <class T, class A, class X>
 std::unique_ptr<Operation> broadcast_task(const Communicator<T, A>& comm, X& x, int root) {
-    using E = tensor_value_t<X>;
-    return std::make_unique<BroadcastTask<T, A, E>>(comm, std::span<E>{data_of(x), size_of(x)}, root);
+    return std::make_unique<BroadcastTask<T>>(comm.shared_context(), data_of(x), size_of(x),
+                                              scalar_info<tensor_value_t<X>>, root);
 }
 
 }  // namespace detail

@@ -76,7 +76,8 @@ public:
     /// Collective: ranks of one `color` form a communicator, ordered by `key`, then by rank here. A negative color: none.
     Communicator split(int color, int key = 0) const;
 
-    /// Collective over this communicator: the `ranks` form one, in the order given; all ranks give the same.
+    /// Collective over this communicator: the `ranks` form one, in the order given; all ranks give the same. Ranks beyond
+    /// the size of this one are left out, so that what is written for many runs on few.
     Communicator subset(std::span<const int> ranks) const;
     Communicator subset(std::initializer_list<int> ranks) const {
         return subset(std::span<const int>{ranks.begin(), ranks.size()});
@@ -96,7 +97,10 @@ public:
             throw UsageError{"hvd: this rank is not a member of the communicator; ask is_member() before using it"};
         return *context_;
     }
-    const std::shared_ptr<detail::Context<T>>& shared_context() const { return context_; }
+    const std::shared_ptr<detail::Context<T>>& shared_context() const {
+        context();
+        return context_;
+    }
     detail::AlgorithmState<A, T>& algorithm_state() const { return prepared_->state; }
 
 private:
@@ -115,9 +119,8 @@ private:
     }
 
     /// Waits until all ranks have come here with the same call.
-    template <class Describe>
-    void agree(const Channel<T>& channel, const detail::Call& call, std::string_view name, Describe describe) const {
-        detail::Agreement<T, Describe> agreement{context(), channel, call, describe};
+    void agree(const Channel<T>& channel, detail::Call call, std::string_view name) const {
+        detail::Agreement<T> agreement{context(), channel, std::move(call)};
         detail::wait_for(agreement, channel, name);
     }
 
@@ -140,7 +143,7 @@ Communicator<T, A> Communicator<T, A>::split(int color, int key) const {
         int color, key;
     };
     const Channel<T> channel = context().next_channel();
-    agree(channel, detail::Call::of("split"), "split", [] { return std::string{"split"}; });
+    agree(channel, detail::Call::of("split"), "split");
     const Choice own{color, key};
     std::vector<Choice> choices(static_cast<std::size_t>(size()));
     const auto gather = detail::gather_everywhere(channel, &own, choices.data(), sizeof own);
@@ -162,20 +165,17 @@ Communicator<T, A> Communicator<T, A>::subset(std::span<const int> ranks) const 
     const Channel<T> channel = context().next_channel();
     detail::Call call = detail::Call::of("subset");
     std::vector<int> members;
+    std::string words;
     for (int r : ranks) {
-        call.with(static_cast<std::uint64_t>(r));
         const std::string name = std::to_string(r);
+        words += (words.empty() ? "{" : ", ") + name;
+        call.with(static_cast<std::uint64_t>(r));
         for (int m : members)
-            if (m == r) call.error = detail::located("subset", rank(), size(), "rank " + name + " is named twice; name each rank once");
-        if (r < 0 || r >= size())
-            call.error = detail::located("subset", rank(), size(), "there is no rank " + name + "; name ranks from 0 to " + std::to_string(size() - 1));
-        members.push_back(r);
+            if (m == r) call.wrong(detail::located("subset", rank(), size(), "rank " + name + " is named twice; name each once"));
+        if (r < 0) call.wrong(detail::located("subset", rank(), size(), "there is no rank " + name + "; count ranks from 0"));
+        if (r < size()) members.push_back(r);
     }
-    agree(channel, call, "subset", [&] {
-        std::string text = "subset {";
-        for (std::size_t i = 0; i < members.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(members[i]);
-        return text + "}";
-    });
+    agree(channel, std::move(call.words(words + "}")), "subset");
     return child(members, channel.tag());
 }
 
@@ -185,8 +185,8 @@ Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
     if constexpr (detail::explain_algorithm<Other, T>()) {
         const Channel<T> channel = context().next_channel();
         const std::string name{std::string_view{Other::name}};
-        agree(channel, detail::Call{detail::hash_bytes(detail::Call::of("with").signature, name)}, "with",
-              [&] { return "with algorithm " + name; });
+        detail::Call call = detail::Call::of("with");
+        agree(channel, std::move(call.with(detail::hash_bytes(detail::hash_begin, name)).words("algorithm " + name)), "with");
         return Communicator<T, Other>{context_, std::move(algorithm)};
     }
 }

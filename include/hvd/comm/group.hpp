@@ -81,23 +81,6 @@ private:
     std::optional<Reduction<T, A, E, Op>> reduction_;
 };
 
-template <class Op>
-struct DescribeGroup {
-    std::vector<std::pair<std::string_view, std::size_t>> tensors;  // element type and length
-    ReduceOptions options;
-
-    std::string operator()() const {
-        constexpr std::size_t most = 6;
-        std::string text = "allreduce of a group of " + std::to_string(tensors.size()) + " tensors (";
-        for (std::size_t i = 0; i < tensors.size() && i < most; ++i) {
-            if (i > 0) text += ", ";
-            text += std::to_string(tensors[i].second) + " " + std::string{tensors[i].first};
-        }
-        if (tensors.size() > most) text += ", ...";
-        return text + ") with " + std::string{op_name<Op>()} + scale_text(options);
-    }
-};
-
 /// The agreement on the whole group, then its parts, one per element type.
 template <class T, class A, class Op>
 class GroupTask final : public Operation {
@@ -105,15 +88,20 @@ public:
     template <TensorList L>
     GroupTask(const Communicator<T, A>& comm, L&& list, const Op& op, ReduceOptions options)
         : channel_{comm.context().next_channel()} {
-        Call call = Call::of("group allreduce");
-        DescribeGroup<Op> describe{{}, options};
-        for_each_tensor(list, [&]<class X>(X& x, std::size_t) {
-            using E = tensor_value_t<X>;
-            call.with(scalar_id<E>).with(std::uint64_t{size_of(x)});
-            describe.tensors.emplace_back(scalar_name<E>(), size_of(x));
+        Call call = Call::of("allreduce");
+        std::string words;
+        std::size_t count = 0;
+        for_each_tensor(list, [&]<class X>(X& x, std::size_t i) {
+            constexpr std::size_t most = 6;
+            const ScalarInfo& scalar = scalar_info<tensor_value_t<X>>;
+            call.with(scalar.id).with(std::uint64_t{size_of(x)});
+            if (i < most) words += (i > 0 ? ", " : "") + std::to_string(size_of(x)) + " " + std::string{scalar.name};
+            else if (i == most) words += ", ...";
+            ++count;
         });
-        call.with(op_id<Op>).with(options.prescale).with(options.postscale).with(std::uint64_t{describe.tensors.size()});
-        agreement_.emplace(comm.context(), channel_, call, std::move(describe));
+        words = "of a group of " + std::to_string(count) + " tensors (" + words + ")";
+        call.with(std::uint64_t{count}).words(std::move(words)).template operation<Op>().scaled(options);
+        agreement_.emplace(comm.context(), channel_, std::move(call));
         add_parts(comm, list, op, options);
     }
 
@@ -163,7 +151,7 @@ private:
     }
 
     Channel<T> channel_;
-    std::optional<Agreement<T, DescribeGroup<Op>>> agreement_;
+    std::optional<Agreement<T>> agreement_;
     std::vector<std::unique_ptr<Operation>> parts_;
     std::size_t part_ = 0;
 };

@@ -1,62 +1,81 @@
-// Outputs of collectives: room for a result whose length the call finds out, and tensors seen as rows.
+// Tensors without their types: rows that go in, and outputs whose length a collective finds out.
 #pragma once
 
-#include <concepts>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include <hvd/comm/agreement.hpp>
+#include <hvd/core/error.hpp>
 #include <hvd/core/tensor.hpp>
 
 namespace hvd::detail {
 
-/// `out` is resized to `shape` where its type can be; otherwise it must be long enough. Returns the sentence if it is not.
-template <class Out>
-std::string make_room(Out& out, const std::vector<std::size_t>& shape, std::string_view name, int rank, int size) {
-    std::size_t count = 1;
-    for (std::size_t extent : shape) count *= extent;
-    if constexpr (Resizable<Out>) {
-        if (size_of(out) != count) TensorTraits<Out>::resize(out, shape);
+/// A tensor that a collective reads, as rows of one element type.
+struct Input {
+    const void* data;
+    std::size_t size;  // elements
+    ScalarInfo scalar;
+    Rows rows;
+
+    template <Tensor X>
+    static Input of(const X& x) {
+        return {const_data_of(x), size_of(x), scalar_info<tensor_value_t<X>>, rows_of(x)};
     }
-    if (size_of(out) >= count) return {};
-    return located(std::string{name}, rank, size,
-                   "the output has room for " + std::to_string(size_of(out)) + " elements and the result has " +
-                       std::to_string(count) + "; give it that many");
-}
 
-/// What a fixed output can hold, or more than anything when it can grow.
-template <class Out>
-std::size_t capacity_of(const Out& out) {
-    if constexpr (Resizable<Out>) return ~std::size_t{0};
-    else return size_of(out);
-}
+    std::size_t bytes_of(std::size_t row_count) const { return row_count * rows.width * scalar.size; }
+    const std::byte* row(std::size_t i) const { return static_cast<const std::byte*>(data) + bytes_of(i); }
 
-/// What the calls of all ranks must have in common when they pass rows.
-inline void add_trailing(Call& call, const Rows& rows) {
-    call.with(std::uint64_t{rows.trailing.size()});
-    for (std::size_t extent : rows.trailing) call.with(std::uint64_t{extent});
-}
-
-inline std::string rows_text(const Rows& rows, std::string_view scalar) {
-    std::string text = "rows of " + std::string{scalar};
-    if (!rows.trailing.empty()) {
-        text += " [";
-        for (std::size_t i = 0; i < rows.trailing.size(); ++i)
-            text += (i > 0 ? ", " : "") + std::to_string(rows.trailing[i]);
-        text += "]";
+    /// The sentence for an adapter whose shape and size contradict each other, or nothing.
+    std::string error(std::string_view name, int rank, int ranks) const {
+        if (rows.count * rows.width == size) return {};
+        return located(std::string{name}, rank, ranks,
+                       "tensor_traits says that the tensor has " + std::to_string(size) + " elements, but its shape has " +
+                           std::to_string(rows.count * rows.width) + "; mend shape() or size()");
     }
-    return text;
-}
+};
 
-/// The sentence for an adapter whose shape and size contradict each other, or nothing.
-template <class X>
-std::string shape_error(const X& x, const Rows& rows, std::string_view name, int rank, int size) {
-    if (rows.count * rows.width == size_of(x)) return {};
-    return located(std::string{name}, rank, size,
-                   "tensor_traits says that the tensor has " + std::to_string(size_of(x)) + " elements, but its shape has " +
-                       std::to_string(rows.count * rows.width) + "; mend shape() or size()");
-}
+/// A tensor that a collective overwrites, and resizes where it can be.
+class Output {
+public:
+    template <class X>
+    static Output of(X& x) {
+        Output out;
+        out.object_ = const_cast<void*>(static_cast<const void*>(std::addressof(x)));
+        out.size_ = [](void* object) { return size_of(*static_cast<X*>(object)); };
+        out.data_ = [](void* object) { return static_cast<void*>(data_of(*static_cast<X*>(object))); };
+        out.rows_ = [](void* object) { return rows_of(*static_cast<X*>(object)); };
+        if constexpr (Resizable<X>) {
+            out.resize_ = [](void* object, const std::vector<std::size_t>& shape) {
+                TensorTraits<X>::resize(*static_cast<X*>(object), shape);
+            };
+        }
+        return out;
+    }
+
+    void* data() const { return data_(object_); }
+    Rows rows() const { return rows_(object_); }
+    bool can_grow() const { return resize_ != nullptr; }
+
+    /// Resizes to `shape`, or returns the sentence when a fixed output is too short for it.
+    std::string make_room(const std::vector<std::size_t>& shape, std::string_view name, int rank, int ranks) const {
+        std::size_t count = 1;
+        for (std::size_t extent : shape) count *= extent;
+        if (resize_ != nullptr && size_(object_) != count) resize_(object_, shape);
+        const std::size_t room = size_(object_);
+        if (room >= count) return {};
+        return located(std::string{name}, rank, ranks,
+                       "the output has room for " + std::to_string(room) + " elements and the result has " +
+                           std::to_string(count) + "; give it that many");
+    }
+
+private:
+    void* object_ = nullptr;
+    std::size_t (*size_)(void*) = nullptr;
+    void* (*data_)(void*) = nullptr;
+    Rows (*rows_)(void*) = nullptr;
+    void (*resize_)(void*, const std::vector<std::size_t>&) = nullptr;
+};
 
 }  // namespace hvd::detail

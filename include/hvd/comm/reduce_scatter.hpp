@@ -3,8 +3,7 @@
 
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <string>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,73 +16,56 @@ namespace hvd {
 namespace detail {
 
 /// Agreement, then half a ring on a copy of the input.
-template <class T, class A, class In, class Out, class Op>
+template <Transport T, Scalar E, class Op>
 class ReduceScatterTask final : public StagedOperation {
 public:
-    ReduceScatterTask(const Communicator<T, A>& comm, const In& in, Out& out, const Op& op, ReduceOptions options)
-        : StagedOperation{3}, comm_{comm}, channel_{comm.context().next_channel()}, in_{const_data_of(in)},
-          rows_{rows_of(in)}, out_{out}, op_{carried(op)}, rescale_{options, comm.size()} {
-        const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
-        for (std::size_t i = 0; i <= p; ++i) begin_.push_back(split_begin(rows_.count, p, i) * rows_.width);
-        call_ = Call::of("reduce_scatter").with(scalar_id<E>).with(op_id<Op>).with(std::uint64_t{rows_.count});
-        add_trailing(call_, rows_);
-        call_.with(options.prescale).with(options.postscale);
-        call_.error = shape_error(in, rows_, "reduce_scatter", comm.rank(), comm.size());
-        const std::size_t own_rows = split_begin(rows_.count, p, r + 1) - split_begin(rows_.count, p, r);
-        if (call_.error.empty())
-            call_.error = make_room(out, rows_.shape_with(own_rows), "reduce_scatter", comm.rank(), comm.size());
-        if (!comm.options().checks && !call_.error.empty()) throw UsageError{call_.error};
+    ReduceScatterTask(std::shared_ptr<Context<T>> context, Input in, Output out, const Op& op, ReduceOptions options)
+        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)}, out_{out},
+          op_{carried(op)}, options_{options}, rescale_{options, context_->size()} {
+        const auto p = static_cast<std::size_t>(context_->size());
+        for (std::size_t i = 0; i <= p; ++i) begin_.push_back(split_begin(in_.rows.count, p, i) * in_.rows.width);
     }
 
 private:
-    using E = tensor_value_t<In>;
     using Wide = typename Rescale<E, Op>::Wide;
-    using Carried = typename Rescale<E, Op>::Carried;
-
-    static Carried carried(const Op& op) {
-        if constexpr (std::same_as<Carried, Op>) return op;
-        else return {};
-    }
 
     std::unique_ptr<Operation> begin(int stage) override {
-        if (stage == 0) {
-            return make_agreement(comm_.context(), channel_, call_, [rows = rows_] {
-                return "reduce_scatter of " + std::to_string(rows.count) + " " + rows_text(rows, scalar_name<E>()) +
-                       " with " + std::string{op_name<Op>()};
-            });
-        }
-        const std::size_t n = rows_.count * rows_.width;
+        const auto rank = static_cast<std::size_t>(context_->rank());
+        if (stage == 0) return agree(*context_, channel_, call());
         if (stage == 1) {
-            copy_ = Loan{comm_.context().pool, n * sizeof(Wide)};
-            rescale_.before(data(), in_, n);
-            if constexpr (std::same_as<Op, Adasum>) {
-                return std::make_unique<AdasumRun<T, E>>(channel_, std::span<E>{data(), n}, comm_.context().pool);
-            } else {
-                return Ring{}.start_reduce_scatter(channel_, scratch(), std::span<Wide>{data(), n}, Layout{begin_}, op_);
-            }
+            copy_ = Loan{context_->pool, in_.size * sizeof(Wide)};
+            rescale_.before(data(), static_cast<const E*>(in_.data), in_.size);
+            const std::span<Wide> all{data(), in_.size};
+            if constexpr (std::same_as<Op, Adasum>) return std::make_unique<AdasumRun<T, E>>(channel_, all, context_->pool);
+            else return Ring{}.start_reduce_scatter(channel_, scratch_, all, Layout{begin_}, op_);
         }
-        const auto r = static_cast<std::size_t>(comm_.rank());
-        rescale_.after(data_of(out_), data() + begin_[r], begin_[r + 1] - begin_[r]);
+        rescale_.after(static_cast<E*>(out_.data()), data() + begin_[rank], begin_[rank + 1] - begin_[rank]);
         return nullptr;
     }
 
-    Wide* data() const { return reinterpret_cast<Wide*>(copy_.data()); }
-    ScratchState& scratch() {
-        scratch_.pool = comm_.context().pool;
-        return scratch_;
+    Call call() const {
+        const int rank = context_->rank(), size = context_->size();
+        const auto p = static_cast<std::size_t>(size), r = static_cast<std::size_t>(rank);
+        Call call = Call::of("reduce_scatter");
+        call.elements(scalar_info<E>).count(in_.rows.count).trailing(in_.rows.trailing).template operation<Op>();
+        call.scaled(options_).wrong(in_.error("reduce_scatter", rank, size));
+        const std::size_t own = split_begin(in_.rows.count, p, r + 1) - split_begin(in_.rows.count, p, r);
+        call.wrong(out_.make_room(in_.rows.shape_with(own), "reduce_scatter", rank, size));
+        return call;
     }
 
-    Communicator<T, A> comm_;
+    Wide* data() const { return reinterpret_cast<Wide*>(copy_.data()); }
+
+    std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
-    const E* in_;
-    Rows rows_;
-    Out& out_;
-    Carried op_;
+    Input in_;
+    Output out_;
+    Carried<Op> op_;
+    ReduceOptions options_;
     Rescale<E, Op> rescale_;
     std::vector<std::size_t> begin_;  // element at which each rank's share begins
-    Call call_;
     Loan copy_;
-    ScratchState scratch_;
+    ScratchState scratch_{context_->pool};
 };
 
 }  // namespace detail
@@ -93,14 +75,11 @@ private:
 /// operation on all ranks.
 template <class T, class A, class In, class Out, class Op = Sum>
 void reduce_scatter(const Communicator<T, A>& comm, const In& in, Out&& out, const Op& op = {}, ReduceOptions options = {}) {
-    if constexpr (detail::explain_tensor<In>()) {
-        if constexpr (detail::explain_writable<Out>()) {
-            if constexpr (detail::explain_same_scalar<In, Out>()) {
-                if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
-                    detail::ReduceScatterTask<T, A, In, std::remove_reference_t<Out>, Op> task{comm, in, out, op, options};
-                    detail::complete(comm, task, "reduce_scatter");
-                }
-            }
+    if constexpr (detail::explain_in_and_out<In, Out>()) {
+        if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
+            detail::ReduceScatterTask<T, tensor_value_t<In>, Op> task{comm.shared_context(), detail::Input::of(in),
+                                                                      detail::Output::of(out), op, options};
+            detail::complete(comm, task, "reduce_scatter");
         }
     }
 }
@@ -109,18 +88,12 @@ void reduce_scatter(const Communicator<T, A>& comm, const In& in, Out&& out, con
 template <class T, class A, class In, class Out, class Op = Sum>
 Request reduce_scatter_async(const Communicator<T, A>& comm, In&& in, Out&& out, const Op& op = {},
                              ReduceOptions options = {}) {
-    if constexpr (detail::explain_lasting<In>()) {
-        if constexpr (detail::explain_lasting<Out>()) {
-            if constexpr (detail::explain_writable<Out>()) {
-                if constexpr (detail::explain_same_scalar<In, Out>()) {
-                    if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
-                        using Task =
-                            detail::ReduceScatterTask<T, A, std::remove_cvref_t<In>, std::remove_reference_t<Out>, Op>;
-                        return detail::begin_async(comm, std::make_unique<Task>(comm, in, out, op, options),
-                                                   "reduce_scatter");
-                    }
-                }
-            }
+    if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
+            return detail::begin_async(comm,
+                                       std::make_unique<detail::ReduceScatterTask<T, tensor_value_t<In>, Op>>(
+                                           comm.shared_context(), detail::Input::of(in), detail::Output::of(out), op, options),
+                                       "reduce_scatter");
         }
     }
     return {};

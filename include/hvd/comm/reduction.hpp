@@ -15,12 +15,6 @@
 
 namespace hvd {
 
-/// Factors applied before and after a reduction. Integers are multiplied in double and truncated toward zero.
-struct ReduceOptions {
-    double prescale = 1;
-    double postscale = 1;
-};
-
 namespace detail {
 
 /// Scaling means something for this element type.
@@ -31,6 +25,16 @@ concept Scalable = BuiltinScalar<E> && !std::same_as<E, bool>;
 template <class E, class Op>
 inline constexpr bool averages_in_double = std::same_as<Op, Average> && std::integral<E>;
 
+/// The operation that algorithms see: an average is a sum to them.
+template <class Op>
+using Carried = std::conditional_t<std::same_as<Op, Average>, Sum, Op>;
+
+template <class Op>
+Carried<Op> carried(const Op& op) {
+    if constexpr (std::same_as<Carried<Op>, Op>) return op;
+    else return {};
+}
+
 /// What is done to the elements before they are reduced, and to the result.
 template <Scalar E, class Op>
 class Rescale {
@@ -38,8 +42,6 @@ public:
     static constexpr bool is_average = std::same_as<Op, Average>;
     /// The element type that is reduced.
     using Wide = std::conditional_t<averages_in_double<E, Op>, double, E>;
-    /// An average is a sum, as far as algorithms are concerned.
-    using Carried = std::conditional_t<is_average, Sum, Op>;
 
     Rescale(ReduceOptions options, int size) : before_{options.prescale}, after_{options.postscale}, size_(size) {
         if constexpr (is_average && Float16Scalar<E>) {
@@ -112,12 +114,6 @@ public:
 
 private:
     using Wide = typename Rescale<E, Op>::Wide;
-    using Carried = typename Rescale<E, Op>::Carried;
-
-    static Carried carried(const Op& op) {
-        if constexpr (std::same_as<Carried, Op>) return op;
-        else return {};
-    }
 
     Wide* wide_data() const {
         if constexpr (averages_in_double<E, Op>) return reinterpret_cast<double*>(wide_.data());
@@ -140,7 +136,7 @@ private:
     Communicator<T, A> comm_;
     Channel<T> channel_;
     std::span<E> data_;
-    Carried op_;
+    Carried<Op> op_;
     Rescale<E, Op> rescale_;
     std::optional<Turn<T>> turn_;
     Loan wide_;

@@ -111,6 +111,28 @@ consteval bool explain_same_scalar() {
     }
 }
 
+/// A tensor that is read and one that takes the result.
+template <class In, class Out>
+consteval bool explain_in_and_out() {
+    if constexpr (explain_tensor<In>()) {
+        if constexpr (explain_writable<Out>()) return explain_same_scalar<In, Out>();
+        else return false;
+    } else {
+        return false;
+    }
+}
+
+/// The same for an asynchronous call, which both must outlive.
+template <class In, class Out>
+consteval bool explain_lasting_in_and_out() {
+    if constexpr (explain_lasting<In>()) {
+        if constexpr (explain_writable<Out>()) return explain_same_scalar<In, Out>();
+        else return false;
+    } else {
+        return false;
+    }
+}
+
 template <class L>
 consteval bool explain_tensor_list() {
     if constexpr (TensorList<L>) {

@@ -95,5 +95,15 @@ constexpr std::string_view scalar_name() {
 template <class T>
 inline constexpr std::uint64_t scalar_id = hash_value(hash_bytes(hash_begin, scalar_name<T>()), sizeof(T));
 
+/// An element type as a value, for what is compiled once for all of them.
+struct ScalarInfo {
+    std::size_t size;
+    std::uint64_t id;
+    std::string_view name;
+};
+
+template <Scalar T>
+inline constexpr ScalarInfo scalar_info{sizeof(T), scalar_id<T>, scalar_name<T>()};
+
 }  // namespace detail
 }  // namespace hvd
