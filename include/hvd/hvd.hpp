@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hvd/algorithm/auto.hpp>
+#include <hvd/algorithm/direct.hpp>
 #include <hvd/algorithm/halving_doubling.hpp>
 #include <hvd/algorithm/hierarchical.hpp>
 #include <hvd/algorithm/native.hpp>

@@ -74,29 +74,19 @@ struct ScratchState {
     std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>();
 };
 
-/// Everything but `name` and `start` of an algorithm that consists of messages only.
-template <class Derived>
-struct MessageAlgorithm {
-    static constexpr bool is_tagged = true;
+/// Begins the schedule of an algorithm that consists of messages only.
+template <Transport T, Schedule S>
+std::unique_ptr<Operation> begin_schedule(Channel<T> channel, ScratchState& state, S schedule, Layout layout, void* data,
+                                          Fold fold) {
+    return std::make_unique<ScheduleRun<T, S>>(channel, std::move(schedule), std::move(layout), data, fold, state.pool);
+}
 
-    template <Transport T>
-    ScratchState prepare(T&) const {
-        return {};
-    }
-
-    template <Transport T, class State, Scalar E, class Op>
-    void run(Channel<T> channel, State& state, std::span<E> data, const Op& op) const {
-        const auto operation = static_cast<const Derived&>(*this).start(channel, state, data, op);
-        wait_for(*operation, channel, Derived::name);
-    }
-
-protected:
-    template <Transport T, Schedule S>
-    static std::unique_ptr<Operation> begin(Channel<T> channel, ScratchState& state, S schedule, Layout layout, void* data,
-                                            Fold fold) {
-        return std::make_unique<ScheduleRun<T, S>>(channel, std::move(schedule), std::move(layout), data, fold, state.pool);
-    }
-};
+/// `run` of an algorithm that has `start`.
+template <class A, Transport T, class State, Scalar E, class Op>
+void run_started(const A& algorithm, Channel<T> channel, State& state, std::span<E> data, const Op& op) {
+    const auto operation = algorithm.start(channel, state, data, op);
+    wait_for(*operation, channel, A::name);
+}
 
 /// An algorithm that knows no other way is run in one piece.
 template <class A, Transport T, Scalar E, class Op>

@@ -1,8 +1,10 @@
-// Auto: the algorithm that suits the length of the tensor, the number of ranks and the nodes.
+// Auto: the algorithm that suits the length of the tensor, the number of ranks, and the nodes they are on.
 #pragma once
 
 #include <optional>
+#include <type_traits>
 
+#include <hvd/algorithm/direct.hpp>
 #include <hvd/algorithm/halving_doubling.hpp>
 #include <hvd/algorithm/hierarchical.hpp>
 #include <hvd/algorithm/ring.hpp>
@@ -10,7 +12,8 @@
 
 namespace hvd {
 
-/// From how many bytes on Auto leaves one algorithm for the next. Measured on one machine; all ranks must have the same.
+/// From how many bytes on Auto leaves one algorithm for the next, where messages are needed. Measured on one machine; all
+/// ranks must have the same.
 struct AutoTable {
     /// Below: Tree, which needs the fewest messages.
     std::size_t halving_from = std::size_t{8} * 1024;
@@ -18,42 +21,50 @@ struct AutoTable {
     std::size_t ring_from = std::size_t{512} * 1024;
 };
 
-/// Picks an algorithm per call. The default.
+/// Picks an algorithm per call. The default. Inside a node it is Direct.
 struct Auto {
     static constexpr std::string_view name = "auto";
-    static constexpr bool is_tagged = true;
-    using TwoLevel = Hierarchical<Ring, Ring>;
+    static constexpr bool is_tagged = false;
 
     AutoTable table{};
 
     template <Transport T>
+    using Inside = std::conditional_t<detail::SharesMemory<T>, Direct, Ring>;
+    template <Transport T>
+    using TwoLevel = Hierarchical<Inside<T>, Ring>;
+
+    template <Transport T>
     struct State {
-        detail::ScratchState scratch;
-        std::optional<TwoLevel::State<T>> two_level;
+        detail::ScratchState scratch{};
+        std::optional<detail::AlgorithmState<Inside<T>, T>> inside{};
+        std::optional<typename TwoLevel<T>::template State<T>> two_level{};
     };
 
     template <Transport T>
     State<T> prepare(T& transport) const {
         State<T> state;
         const Topology& nodes = transport.topology();
-        if (nodes.nodes() > 1 && nodes.nodes() < nodes.size()) state.two_level.emplace(TwoLevel{}.prepare(transport));
+        if (nodes.nodes() == 1 && nodes.size() > 1) state.inside.emplace(Inside<T>{}.prepare(transport));
+        if (nodes.nodes() > 1 && nodes.nodes() < nodes.size()) state.two_level.emplace(TwoLevel<T>{}.prepare(transport));
         return state;
     }
 
     template <Transport T, Scalar E, class Op>
     std::unique_ptr<detail::Operation> start(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
+        static constexpr TwoLevel<T> two_level{};
         const std::size_t bytes = data.size_bytes();
+        if constexpr (detail::SharesMemory<T>) {
+            if (state.inside) return Direct{}.start(channel, *state.inside, data, op);
+        }
         if (bytes < table.halving_from) return Tree{}.start(channel, state.scratch, data, op);
         if (bytes < table.ring_from) return HalvingDoubling{}.start(channel, state.scratch, data, op);
-        static constexpr TwoLevel two_level{};
         if (state.two_level) return two_level.start(channel, *state.two_level, data, op);
         return Ring{}.start(channel, state.scratch, data, op);
     }
 
     template <Transport T, Scalar E, class Op>
     void run(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
-        const auto operation = start(channel, state, data, op);
-        detail::wait_for(*operation, channel, name);
+        detail::run_started(*this, channel, state, data, op);
     }
 };
 

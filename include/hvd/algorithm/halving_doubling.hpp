@@ -81,11 +81,17 @@ private:
 };
 
 /// Allreduce by recursive halving and doubling: few messages and few bytes, for vectors of middle length.
-struct HalvingDoubling : detail::MessageAlgorithm<HalvingDoubling> {
+struct HalvingDoubling {
     static constexpr std::string_view name = "halving_doubling";
+    static constexpr bool is_tagged = true;
 
     /// Blocks longer than this many bytes go in pieces, one reduced while the next travels. 0: never.
-    std::size_t segment_bytes = std::size_t{256} * 1024;
+    std::size_t segment_bytes = std::size_t{512} * 1024;
+
+    template <Transport T>
+    detail::ScratchState prepare(T&) const {
+        return {};
+    }
 
     template <Transport T, Scalar E, class Op>
     std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
@@ -94,7 +100,12 @@ struct HalvingDoubling : detail::MessageAlgorithm<HalvingDoubling> {
         const std::size_t block = data.size_bytes() >> schedule.levels;
         if (segment_bytes > 0)
             while (schedule.pieces * segment_bytes < block) schedule.pieces *= 2;
-        return begin(channel, state, schedule, detail::Layout{data.size(), schedule.chunks()}, data.data(), Fold::of<E>(op));
+        return detail::begin_schedule(channel, state, schedule, detail::Layout{data.size(), schedule.chunks()}, data.data(), Fold::of<E>(op));
+    }
+
+    template <Transport T, Scalar E, class Op>
+    void run(Channel<T> channel, detail::ScratchState& state, std::span<E> data, const Op& op) const {
+        detail::run_started(*this, channel, state, data, op);
     }
 };
 

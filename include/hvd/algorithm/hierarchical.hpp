@@ -100,8 +100,7 @@ struct Hierarchical {
 
     template <Transport T, Scalar E, class Op>
     void run(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
-        const auto operation = start(channel, state, data, op);
-        detail::wait_for(*operation, channel, name);
+        detail::run_started(*this, channel, state, data, op);
     }
 };
 

@@ -28,8 +28,7 @@ struct Native {
 
     template <Transport T, Scalar E, class Op>
     void run(Channel<T> channel, detail::ScratchState& state, std::span<E> data, const Op& op) const {
-        const auto operation = start(channel, state, data, op);
-        detail::wait_for(*operation, channel, name);
+        detail::run_started(*this, channel, state, data, op);
     }
 };
 

@@ -39,19 +39,30 @@ private:
 };
 
 /// Allreduce around a ring: the right choice for large tensors between few nodes.
-struct Ring : detail::MessageAlgorithm<Ring> {
+struct Ring {
     static constexpr std::string_view name = "ring";
+    static constexpr bool is_tagged = true;
 
     /// Blocks longer than this many bytes go in segments, one reduced while the next travels. 0: never.
-    std::size_t segment_bytes = std::size_t{256} * 1024;
+    std::size_t segment_bytes = std::size_t{512} * 1024;
+
+    template <Transport T>
+    detail::ScratchState prepare(T&) const {
+        return {};
+    }
 
     template <Transport T, Scalar E, class Op>
     std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
                                              const Op& op) const {
         const auto p = static_cast<std::size_t>(channel.size());
         const std::size_t segments = segments_of(data.size_bytes() / p);
-        return begin(channel, state, RingSchedule{channel.rank(), channel.size(), segments},
+        return detail::begin_schedule(channel, state, RingSchedule{channel.rank(), channel.size(), segments},
                      detail::Layout{data.size(), p, segments}, data.data(), Fold::of<E>(op));
+    }
+
+    template <Transport T, Scalar E, class Op>
+    void run(Channel<T> channel, detail::ScratchState& state, std::span<E> data, const Op& op) const {
+        detail::run_started(*this, channel, state, data, op);
     }
 
     /// Leaves block r of `blocks` reduced on rank r; the rest of the data is overwritten with partial sums.
@@ -78,7 +89,7 @@ private:
     std::unique_ptr<detail::Operation> half(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
                                             const detail::Layout& blocks, Fold fold, RingSchedule::Part part) const {
         const std::size_t segments = segments_of(blocks.most() * sizeof(E));
-        return begin(channel, state, RingSchedule{channel.rank(), channel.size(), segments, part},
+        return detail::begin_schedule(channel, state, RingSchedule{channel.rank(), channel.size(), segments, part},
                      blocks.with_segments(segments), data.data(), fold);
     }
 };

@@ -55,7 +55,7 @@ public:
 
 private:
     using Message = typename T::Message;
-    static constexpr std::size_t ahead = 4, most_sends = 16;
+    static constexpr std::size_t ahead = 2, most_sends = 16;
 
     struct Slot {
         Message message;

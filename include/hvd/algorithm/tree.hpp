@@ -9,24 +9,35 @@
 namespace hvd {
 
 /// Allreduce over trees: few messages, so the right choice for short vectors on many ranks.
-struct Tree : detail::MessageAlgorithm<Tree> {
+struct Tree {
     static constexpr std::string_view name = "tree";
+    static constexpr bool is_tagged = true;
 
     /// From this many bytes on, two pipelined binary trees.
     std::size_t double_from = std::size_t{128} * 1024;
     /// What travels in one message of the double tree.
     std::size_t segment_bytes = std::size_t{64} * 1024;
 
+    template <Transport T>
+    detail::ScratchState prepare(T&) const {
+        return {};
+    }
+
     template <Transport T, Scalar E, class Op>
     std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
                                              const Op& op) const {
         const std::size_t bytes = data.size_bytes();
-        if (bytes < double_from || channel.size() < 3) {
-            return begin(channel, state, BinomialSchedule{channel.rank(), channel.size()}, detail::Layout{data.size(), 1}, data.data(), Fold::of<E>(op));
+        if (bytes < double_from || bytes == 0 || channel.size() < 3) {
+            return detail::begin_schedule(channel, state, BinomialSchedule{channel.rank(), channel.size()}, detail::Layout{data.size(), 1}, data.data(), Fold::of<E>(op));
         }
-        const std::size_t segments = segment_bytes == 0 ? 1 : (bytes / 2 + segment_bytes - 1) / segment_bytes;
-        return begin(channel, state, DoubleTreeSchedule{channel.rank(), channel.size(), segments},
+        const std::size_t half = (bytes + 1) / 2, segments = segment_bytes == 0 ? 1 : (half + segment_bytes - 1) / segment_bytes;
+        return detail::begin_schedule(channel, state, DoubleTreeSchedule{channel.rank(), channel.size(), segments},
                      detail::Layout{data.size(), 2 * segments}, data.data(), Fold::of<E>(op));
+    }
+
+    template <Transport T, Scalar E, class Op>
+    void run(Channel<T> channel, detail::ScratchState& state, std::span<E> data, const Op& op) const {
+        detail::run_started(*this, channel, state, data, op);
     }
 };
 

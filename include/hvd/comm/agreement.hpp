@@ -96,13 +96,16 @@ private:
 template <Transport T>
 class Agreement final : public Operation {
 public:
-    /// `always`: compare even when checks are off; then all ranks have come. With checks off a call that is wrong on this
-    /// rank throws here.
-    Agreement(Context<T>& context, Channel<T> channel, Call call, bool always = false)
+    /// `kind` Barrier: compare even when checks are off; then all ranks have come. With checks off a call that is wrong on
+    /// this rank throws here. `kind` Later: not made in the order of calls, so not on the board.
+    enum class Kind { Call, Barrier, Later };
+
+    Agreement(Context<T>& context, Channel<T> channel, Call call, Kind kind = Kind::Call)
         : channel_{channel},
           call_{std::move(call)},
-          exchange_{channel, CallHeader{call_.signature(), call_.error().empty() ? 0u : 1u}},
-          agreed_{(!context.options.checks && !always) || channel.size() == 1} {
+          agreed_{(!context.options.checks && kind != Kind::Barrier) || channel.size() == 1},
+          exchange_{channel, CallHeader{call_.signature(), call_.error().empty() ? 0u : 1u},
+                    agreed_ || kind == Kind::Later ? nullptr : context.board} {
         if (agreed_ && !call_.error().empty()) throw UsageError{call_.error()};
     }
 
@@ -124,14 +127,21 @@ public:
 private:
     Channel<T> channel_;
     Call call_;
+    bool agreed_;
     Exchange<T> exchange_;
     std::unique_ptr<Dispute<T>> dispute_;
-    bool agreed_;
 };
 
+/// The agreement on a call, made when the call is made.
 template <Transport T>
-std::unique_ptr<Operation> agree(Context<T>& context, Channel<T> channel, Call call, bool always = false) {
-    return std::make_unique<Agreement<T>>(context, channel, std::move(call), always);
+std::unique_ptr<Operation> agree(Context<T>& context, Channel<T> channel, Call call) {
+    return std::make_unique<Agreement<T>>(context, channel, std::move(call));
+}
+
+/// One in the middle of an operation.
+template <Transport T>
+std::unique_ptr<Operation> agree_later(Context<T>& context, Channel<T> channel, Call call) {
+    return std::make_unique<Agreement<T>>(context, channel, std::move(call), Agreement<T>::Kind::Later);
 }
 
 }  // namespace hvd::detail

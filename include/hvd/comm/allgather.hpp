@@ -44,7 +44,7 @@ private:
         for (std::size_t count : counts_) begin_.push_back((total += count) * in_.rows.width);
         Call call = Call::of("allgather output");
         call.wrong(out_.make_room(in_.rows.shape_with(total), "allgather", context_->rank(), context_->size()));
-        return agree(*context_, channel_, std::move(call));
+        return agree_later(*context_, channel_, std::move(call));
     }
 
     std::unique_ptr<Operation> exchange_rows() {

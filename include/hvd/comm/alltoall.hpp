@@ -69,7 +69,7 @@ private:
         for (std::size_t count : receive_counts_) total += count;
         Call call = Call::of("alltoall output");
         call.wrong(out_.make_room(in_.rows.shape_with(total), "alltoall", context_->rank(), context_->size()));
-        return agree(*context_, channel_, std::move(call));
+        return agree_later(*context_, channel_, std::move(call));
     }
 
     std::unique_ptr<Operation> exchange_rows() {

@@ -10,7 +10,8 @@ namespace detail {
 
 template <class T, class A>
 std::unique_ptr<Operation> barrier_task(const Communicator<T, A>& comm) {
-    return agree(comm.context(), comm.context().next_channel(), Call::of("barrier"), true);
+    using Kind = typename Agreement<T>::Kind;
+    return std::make_unique<Agreement<T>>(comm.context(), comm.context().next_channel(), Call::of("barrier"), Kind::Barrier);
 }
 
 }  // namespace detail

@@ -13,6 +13,7 @@
 #include <hvd/algorithm/auto.hpp>
 #include <hvd/comm/agreement.hpp>
 #include <hvd/comm/context.hpp>
+#include <hvd/comm/shared_array.hpp>
 
 namespace hvd {
 namespace detail {
@@ -86,6 +87,12 @@ public:
     /// Collective: the same ranks with another algorithm.
     template <class Other>
     Communicator<T, Other> with(Other algorithm) const;
+
+    /// Collective: `n` elements of this rank, zero at first, in memory that the ranks of a node share, so that Direct reduces
+    /// them in place. `n` may differ by rank. Where ranks cannot share memory it is ordinary memory. It lives as long as
+    /// the result or the communicator, whichever is longer.
+    template <Scalar E>
+    SharedArray<E> allocate_shared(std::size_t n) const;
 
     T& transport() const { return context().transport; }
     const A& algorithm() const { return prepared_->algorithm; }
@@ -189,6 +196,15 @@ Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
         agree(channel, std::move(call.with(detail::hash_bytes(detail::hash_begin, name)).words("algorithm " + name)), "with");
         return Communicator<T, Other>{context_, std::move(algorithm)};
     }
+}
+
+template <class T, class A>
+template <Scalar E>
+SharedArray<E> Communicator<T, A>::allocate_shared(std::size_t n) const {
+    const Channel<T> channel = context().next_channel();
+    agree(channel, detail::Call::of("allocate_shared"), "allocate_shared");
+    const auto owner = detail::allocate_on_node(context(), channel, n * sizeof(E));
+    return SharedArray<E>{owner.first, reinterpret_cast<E*>(owner.second), n};
 }
 
 namespace detail {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include <hvd/algorithm/scratch.hpp>
+#include <hvd/comm/board.hpp>
 #include <hvd/transport/channel.hpp>
+#include <hvd/transport/share.hpp>
 
 namespace hvd {
 
@@ -16,17 +18,25 @@ namespace hvd {
 struct CommunicatorOptions {
     /// Find out calls that differ between ranks, and tell all ranks. Costs one short exchange per call.
     bool checks = true;
+    /// Use memory that the ranks of a node share, where there is some.
+    bool shared_memory = true;
 };
 
 namespace detail {
 
 template <Transport T>
 struct Context {
-    Context(T t, CommunicatorOptions o) : transport{std::move(t)}, options{o} {}
+    Context(T t, CommunicatorOptions o) : transport{std::move(t)}, options{o} {
+        if (options.shared_memory) board = Board::make(transport);
+    }
 
     T transport;
     CommunicatorOptions options;
     std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>();
+    /// Where exchanges take place when all ranks are on one node.
+    std::shared_ptr<Board> board;
+    /// What allocate_shared has made.
+    std::vector<std::shared_ptr<void>> regions;
     /// Collective calls so far. All ranks make the same calls in the same order, so it names an operation on all.
     std::atomic<unsigned> calls = 0;
     /// Operations of untagged algorithms (see is_tagged), which run one at a time in the order of their calls.
@@ -34,7 +44,7 @@ struct Context {
     std::vector<const void*> queue;
 
     Channel<T> next_channel() {
-        return Channel<T>{transport, static_cast<int>(calls.fetch_add(1, std::memory_order_relaxed) % 32768u)};
+        return Channel<T>{transport, static_cast<int>(calls.fetch_add(1, std::memory_order_relaxed) % static_cast<unsigned>(setup_tag))};
     }
     int rank() const { return transport.rank(); }
     int size() const { return transport.size(); }
@@ -59,12 +69,14 @@ public:
             return;
         }
     }
-    bool has_come() const {
+    bool has_come() {
+        if (has_come_) return true;
         const std::scoped_lock lock{context_->queue_mutex};
-        return context_->queue.front() == this;
+        return has_come_ = context_->queue.front() == this;
     }
 
 private:
+    bool has_come_ = false;
     std::shared_ptr<Context<T>> context_;
 };
 

@@ -4,31 +4,34 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
+#include <memory>
+#include <utility>
 
 #include <hvd/algorithm/recursive_doubling.hpp>
+#include <hvd/comm/board.hpp>
 #include <hvd/core/fold.hpp>
 #include <hvd/transport/channel.hpp>
 
 namespace hvd::detail {
 
-/// What the ranks compare. `signature` says all that must be equal about the call.
-struct CallHeader {
-    std::uint64_t signature = 0;
-    std::uint64_t disagree = 0;
-};
-
-/// Recursive doubling over [header | payload]. The payload is reduced with `fold`, always as lower rank op higher rank,
-/// so that all ranks hold the same bits. All exchanges use the same peers and the same room, whatever they carry, so
-/// that one meets the other when ranks make different calls.
+/// Compares a header and, when all are equal, reduces a payload, from rank 0 up, so that all ranks hold the same bits.
+/// On one node over the board, otherwise by recursive doubling over messages [header | payload]. All exchanges use the
+/// same peers and the same room, whatever they carry, so that one meets the other when ranks make different calls.
 template <Transport T>
 class Exchange final : public Operation {
 public:
     /// The longest payload, in bytes.
-    static constexpr std::size_t room = 4096;
+    static constexpr std::size_t room = Board::room;
 
-    Exchange(Channel<T> channel, CallHeader header) : channel_{channel}, schedule_{channel.rank(), channel.size()} {
-        std::memcpy(own_, &header, sizeof header);
+    /// On a board, exchanges are made in the same order on all ranks.
+    Exchange(Channel<T> channel, CallHeader header, std::shared_ptr<Board> board)
+        : channel_{channel}, schedule_{channel.rank(), channel.size()}, board_{std::move(board)}, header_{header} {
+        if (board_) number_ = board_->next_number();
+    }
+    Exchange(const Exchange&) = delete;
+    Exchange& operator=(const Exchange&) = delete;
+    ~Exchange() override {
+        if (board_ && !is_finished_) board_->finish(number_);  // given up; do not hold up the slots
     }
 
     /// Where the caller puts the payload before the exchange, and finds the result after it.
@@ -39,9 +42,45 @@ public:
     }
 
     /// Valid when the exchange is complete.
-    bool all_agree() const { return header(own_).disagree == 0; }
+    bool all_agree() const { return header_.disagree == 0; }
 
-    bool advance() override {
+    bool advance() override { return board_ ? advance_on_board() : advance_by_messages(); }
+
+    int waiting_for() const override {
+        if (board_) return peer_;
+        return step_ < schedule_.steps() ? schedule_.step(step_).from : -1;
+    }
+
+private:
+    bool advance_on_board() {
+        if (!begun_ && !(begun_ = board_->write(number_, header_, payload(), bytes_))) return false;
+        for (; peer_ < board_->size(); ++peer_) {
+            const Board::Notice* notice = board_->read(peer_, number_);
+            if (notice == nullptr) return false;
+            if (notice->header.disagree != 0 || notice->header.signature != header_.signature) header_.disagree = 1;
+        }
+        peer_ = -1;
+        if (bytes_ > 0 && all_agree()) reduce_notices();
+        board_->finish(number_);
+        is_finished_ = true;
+        return true;
+    }
+
+    void reduce_notices() {
+        constexpr int most = 32;
+        const void* inputs[most];
+        int count = 0;
+        for (int r = 0; r < board_->size(); ++r) {
+            inputs[count++] = board_->read(r, number_)->payload;
+            if (count < most && r + 1 < board_->size()) continue;
+            fold_.many(payload(), inputs, static_cast<std::size_t>(count), bytes_ / fold_.element());
+            inputs[0] = payload();
+            count = 1;
+        }
+    }
+
+    bool advance_by_messages() {
+        if (step_ == 0 && !begun_) std::memcpy(own_, &header_, sizeof header_);
         for (; step_ < schedule_.steps(); ++step_, begun_ = false) {
             const Step step = schedule_.step(step_);
             if (!begun_) {
@@ -55,22 +94,12 @@ public:
         return true;
     }
 
-    int waiting_for() const override { return step_ < schedule_.steps() ? schedule_.step(step_).from : -1; }
-
-private:
-    static CallHeader header(const std::byte* message) {
-        CallHeader h;
-        std::memcpy(&h, message, sizeof h);
-        return h;
-    }
-
     void take(const Step& step) {
-        CallHeader mine = header(own_);
-        const CallHeader theirs = header(incoming_);
-        const bool disagree = mine.disagree != 0 || theirs.disagree != 0 || mine.signature != theirs.signature;
-        if (disagree) {
-            mine.disagree = 1;
-            std::memcpy(own_, &mine, sizeof mine);
+        CallHeader theirs;
+        std::memcpy(&theirs, incoming_, sizeof theirs);
+        if (header_.disagree != 0 || theirs.disagree != 0 || header_.signature != theirs.signature) {
+            header_.disagree = 1;
+            std::memcpy(own_, &header_, sizeof header_);
             return;
         }
         if (bytes_ == 0) return;
@@ -82,9 +111,13 @@ private:
 
     Channel<T> channel_;
     RecursiveDoublingSchedule schedule_;
+    std::shared_ptr<Board> board_;
+    std::uint64_t number_ = 0;
+    CallHeader header_;
+    int peer_ = 0;
     std::size_t step_ = 0, bytes_ = 0;
     Fold fold_;
-    bool begun_ = false;
+    bool begun_ = false, is_finished_ = false;
     alignas(64) std::byte own_[sizeof(CallHeader) + room];
     alignas(64) std::byte incoming_[sizeof(CallHeader) + room];
     typename T::Message incoming_message_, outgoing_message_;

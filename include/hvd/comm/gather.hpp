@@ -59,7 +59,7 @@ private:
             for (std::size_t count : counts_) total += count;
             call.wrong(out_.make_room(in_.rows.shape_with(total), "gather", context_->rank(), context_->size()));
         }
-        return agree(*context_, channel_, std::move(call));
+        return agree_later(*context_, channel_, std::move(call));
     }
 
     std::unique_ptr<Operation> collect_rows() {

@@ -87,9 +87,10 @@ void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::share
     try {
         const int size = group->size();
         const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : size;
-        Communicator<Local, A> world{
-            Local{group, std::make_shared<LocalWorker>(job), rank, Topology::blocks(rank, size, per_node)}, A{},
-            CommunicatorOptions{options.checks}};
+        const auto worker = std::make_shared<LocalWorker>(job);
+        worker->share_cores(size, usable_cores());
+        Communicator<Local, A> world{Local{group, worker, rank, Topology::blocks(rank, size, per_node)}, A{},
+                                     CommunicatorOptions{options.checks}};
         body(world);
         leave_together(world);
     } catch (...) {

@@ -83,7 +83,7 @@ private:
                                    std::to_string(sum) + " rows and the root's tensor has " +
                                    std::to_string(in_.rows.count) + "; make them equal"));
         }
-        return agree(*context_, channel_, std::move(call));
+        return agree_later(*context_, channel_, std::move(call));
     }
 
     void decide() {
@@ -118,7 +118,7 @@ private:
             if (rows.trailing.empty() && told_.width != 1) rows.trailing = {told_.width};
             call.wrong(out_.make_room(rows.shape_with(told_.rows), "scatter", context_->rank(), context_->size()));
         }
-        return agree(*context_, channel_, std::move(call));
+        return agree_later(*context_, channel_, std::move(call));
     }
 
     std::unique_ptr<Operation> deal() {

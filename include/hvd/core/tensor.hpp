@@ -117,9 +117,15 @@ concept Resizable = requires(std::remove_cvref_t<T>& t, std::span<const std::siz
     TensorTraits<T>::resize(t, shape);
 };
 
-template <WritableTensor T>
+/// Where to write. A constant view still refers to elements that can be written.
+template <Tensor T>
 tensor_value_t<T>* data_of(T& t) {
-    return TensorTraits<T>::data(t);
+    if constexpr (std::is_const_v<T> && is_view<T>()) {
+        std::remove_const_t<T> copy{t};
+        return TensorTraits<T>::data(copy);
+    } else {
+        return TensorTraits<T>::data(t);
+    }
 }
 
 /// Adapters that only know `data(T&)` serve constant tensors as well: nothing is written through this pointer.

@@ -98,42 +98,59 @@ public:
     int size() const { return size_; }
     LocalLane& lane(int from, int to) { return lanes_[static_cast<std::size_t>(from * size_ + to)]; }
 
-    /// The group that the members of a new communicator meet in; the first to come makes it, the last takes it away.
-    /// `rank` is the caller, which may be ahead of others and already ask for the next group of the same members.
+    /// The group that the members of a new communicator meet in. `rank` is the caller, which may be ahead of others and
+    /// already ask for the next group of the same members.
     std::shared_ptr<LocalGroup> meet(int rank, int id, std::span<const int> members) {
         const std::scoped_lock lock{mutex_};
-        std::size_t i = 0;
-        while (i < meetings_.size() && !meetings_[i].expects(rank, id, members)) ++i;
-        if (i == meetings_.size())
-            meetings_.push_back({id, {members.begin(), members.end()}, std::make_shared<LocalGroup>(static_cast<int>(members.size()))});
-        Meeting& m = meetings_[i];
-        const auto group = m.group;
-        m.come.push_back(rank);
-        if (m.come.size() == members.size()) meetings_.erase(meetings_.begin() + static_cast<std::ptrdiff_t>(i));
-        return group;
+        return join(groups_, rank, id, {members.begin(), members.end()}, [&] {
+            return std::make_shared<LocalGroup>(static_cast<int>(members.size()));
+        });
+    }
+
+    /// The memory that all ranks ask for in the same order.
+    std::shared_ptr<SharedRegion> share(int rank, std::vector<std::size_t> sizes) {
+        const std::scoped_lock lock{mutex_};
+        std::vector<int> all;
+        for (int r = 0; r < size_; ++r) all.push_back(r);
+        return join(regions_, rank, 0, all, [&] { return std::make_shared<HeapRegion>(std::move(sizes), random_id()); });
     }
 
 private:
+    /// Something that the members of a group share: the first to come makes it, the last takes it off the list.
+    template <class X>
     struct Meeting {
         int id;
         std::vector<int> members;
-        std::shared_ptr<LocalGroup> group;
+        std::shared_ptr<X> shared;
         std::vector<int> come{};
 
-        bool expects(int rank, int other_id, std::span<const int> others) const {
-            if (id != other_id || members.size() != others.size()) return false;
-            for (std::size_t i = 0; i < members.size(); ++i)
-                if (members[i] != others[i]) return false;
+        bool expects(int rank) const {
             for (int r : come)
                 if (r == rank) return false;
             return true;
         }
     };
 
+    template <class X, class Make>
+    static std::shared_ptr<X> join(std::vector<Meeting<X>>& meetings, int rank, int id, const std::vector<int>& members,
+                                   Make make) {
+        std::size_t i = 0;
+        while (i < meetings.size() &&
+               !(meetings[i].id == id && meetings[i].members == members && meetings[i].expects(rank)))
+            ++i;
+        if (i == meetings.size()) meetings.push_back({id, members, make()});
+        Meeting<X>& m = meetings[i];
+        const auto shared = m.shared;
+        m.come.push_back(rank);
+        if (m.come.size() == members.size()) meetings.erase(meetings.begin() + static_cast<std::ptrdiff_t>(i));
+        return shared;
+    }
+
     int size_;
     std::unique_ptr<LocalLane[]> lanes_;
     std::mutex mutex_;
-    std::vector<Meeting> meetings_;
+    std::vector<Meeting<LocalGroup>> groups_;
+    std::vector<Meeting<SharedRegion>> regions_;
 };
 
 /// A message under way; withdraws its parcel when it is abandoned.
@@ -181,6 +198,8 @@ public:
     static constexpr std::string_view name = "local";
     using memory_space = HostMemory;
     using Message = detail::LocalMessage;
+    /// Any rank can read any other's memory by its address.
+    static constexpr bool has_common_addresses = true;
 
     Local(std::shared_ptr<detail::LocalGroup> group, std::shared_ptr<detail::LocalWorker> worker, int rank,
           Topology topology)
@@ -241,6 +260,11 @@ public:
     }
 
     bool test(Message& message) { return message.test(); }
+
+    /// Collective: memory in common, part r of `sizes[r]` bytes.
+    std::shared_ptr<detail::SharedRegion> share(std::vector<std::size_t> sizes, std::string&) {
+        return group_->share(rank_, std::move(sizes));
+    }
 
     Local subgroup(std::span<const int> members, int id) {
         int rank = 0;

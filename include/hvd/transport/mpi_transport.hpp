@@ -13,6 +13,7 @@
 #include <hvd/transport/basic_mpi.hpp>
 #include <hvd/transport/mpi_native.hpp>
 #include <hvd/transport/mpi_process.hpp>
+#include <hvd/transport/share.hpp>
 #include <hvd/transport/transport.hpp>
 
 namespace hvd {
@@ -117,7 +118,11 @@ public:
         MPI_Comm own = MPI_COMM_NULL;
         detail::check_mpi(MPI_Comm_dup(comm, &own), "MPI_Comm_dup");
         adopt(own);
-        topology_ = ranks_per_node > 0 ? Topology::blocks(rank_, size_, ranks_per_node) : discover();
+        topology_ = discover();
+        // A process bound to one core has it to itself.
+        const int cores = detail::usable_cores();
+        worker_->share_cores(topology_.local_size(), cores == 1 ? topology_.local_size() : cores);
+        if (ranks_per_node > 0) topology_ = Topology::blocks(rank_, size_, ranks_per_node);
     }
 
     /// MPI_COMM_WORLD.
@@ -160,6 +165,11 @@ public:
         BasicMpi result{made, worker_};
         result.topology_ = topology_.restricted_to(members, result.rank_);
         return result;
+    }
+
+    /// Collective over ranks of one node: memory in common, part r of `sizes[r]` bytes.
+    std::shared_ptr<detail::SharedRegion> share(std::vector<std::size_t> sizes, std::string& reason) {
+        return detail::share_between_processes(*this, std::move(sizes), reason);
     }
 
     /// MPI's own allreduce, for operations without state; calls pair up in their order on all ranks.

@@ -4,10 +4,14 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <hvd/core/memory.hpp>
+#include <hvd/transport/shared_region.hpp>
 #include <hvd/transport/topology.hpp>
 #include <hvd/transport/worker.hpp>
 
@@ -41,6 +45,18 @@ concept HasWorker = requires(T& t) {
 
 template <class T>
 concept HasName = requires { std::string_view{T::name}; };
+
+/// Ranks of one node can have memory in common: `share(sizes, reason)` is collective and returns a SharedRegion, or nothing.
+template <class T>
+concept SharesMemory = requires(T& t, std::vector<std::size_t> sizes, std::string& reason) {
+    { t.share(sizes, reason) } -> std::same_as<std::shared_ptr<SharedRegion>>;
+};
+
+template <class T>
+consteval bool has_common_addresses() {
+    if constexpr (requires { T::has_common_addresses; }) return T::has_common_addresses;
+    else return false;
+}
 
 }  // namespace detail
 

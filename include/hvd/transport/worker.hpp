@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,14 +15,19 @@
 
 #include <hvd/core/error.hpp>
 #include <hvd/transport/operation.hpp>
+#include <hvd/transport/shared_region.hpp>
 
 namespace hvd::detail {
 
-/// How long to be polite: first the processor's own pause, then give the core to whoever can use it.
+using Clock = std::chrono::steady_clock;
+
+/// How a wait passes the time: first it spins, then it gives the core to whoever can use it.
 class Backoff {
 public:
+    explicit Backoff(unsigned spins) : spins_{spins} {}
+
     void pause() {
-        if (++count_ < 64) {
+        if (++count_ < spins_) {
 #if defined(__x86_64__) || defined(__i386__)
             __builtin_ia32_pause();
 #endif
@@ -31,8 +37,23 @@ public:
     }
 
 private:
-    unsigned count_ = 0;
+    unsigned count_ = 0, spins_;
 };
+
+/// The cores that this process may use.
+inline int usable_cores() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+    return CPU_COUNT(&cores);
+}
+
+/// A number that nobody else on this machine draws.
+inline std::uint64_t random_id() {
+    std::uint64_t id = 0;
+    if (::getentropy(&id, sizeof id) != 0) id = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+    return id;
+}
 
 inline std::chrono::duration<double> seconds_from_environment(const char* name, double otherwise) {
     if (const char* text = std::getenv(name)) {
@@ -78,11 +99,31 @@ public:
         pending_.store(operations_.size(), std::memory_order_release);
     }
 
+    /// Tells this worker from all others of the machine.
+    std::uint64_t id() const { return id_; }
+
+    /// Memory that this worker shares with others, so that buffers in it are known by their address.
+    void add_region(const std::shared_ptr<SharedRegion>& region) {
+        const std::scoped_lock lock{mutex_};
+        std::erase_if(regions_, [](const auto& r) { return r.expired(); });
+        regions_.push_back(region);
+    }
+    template <class Predicate>
+    std::shared_ptr<SharedRegion> find_region(Predicate&& matches) {
+        const std::scoped_lock lock{mutex_};
+        for (const auto& weak : regions_)
+            if (auto region = weak.lock(); region && matches(*region)) return region;
+        return nullptr;
+    }
+
+    /// `workers` share `cores`: when each can have its own, waits spin longer before they yield.
+    void share_cores(int workers, int cores) { spins_ = workers <= cores ? 4096 : 32; }
+
     /// Calls `poll()` until it returns true. `describe()` says what is waited for: "allreduce on rank 0 of 4".
     /// After `stall_warning` a warning names it on stderr; after `stall_abort` (0: never) StallError is thrown.
     template <class Poll, class Describe>
     void wait_until(Poll&& poll, Describe&& describe) {
-        Backoff backoff;
+        Backoff backoff{spins_};
         Patience patience;
         check();
         for (unsigned turn = 1; !poll(); ++turn) {
@@ -97,7 +138,6 @@ public:
     std::chrono::duration<double> stall_abort = seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
 
 private:
-    using Clock = std::chrono::steady_clock;
 
     /// How long one wait has taken so far. It begins at the first look, so that short waits never ask for the time.
     struct Patience {
@@ -125,6 +165,9 @@ private:
         }
     };
 
+    unsigned spins_ = 32;
+    std::uint64_t id_ = random_id();
+    std::vector<std::weak_ptr<SharedRegion>> regions_;
     std::recursive_mutex mutex_;
     std::vector<std::shared_ptr<Operation>> operations_;
     std::atomic<std::size_t> pending_ = 0;  // so that a wait with nothing else under way takes no lock

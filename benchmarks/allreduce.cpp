@@ -1,0 +1,166 @@
+// Every allreduce of hvd beside MPI_Allreduce of the same MPI and a plain copy of the buffer, in the same run.
+//   mpiexec -n 2 allreduce [--csv FILE] ...      processes
+//   allreduce --threads 2 ...                    threads (without MPI_Allreduce)
+#include <hvd/hvd.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "timing.hpp"
+
+namespace {
+
+struct Settings {
+    std::vector<std::size_t> sizes;
+    int rounds = 40;
+    double budget = 20;  // seconds per size
+    std::string csv;
+    int threads = 0;
+    bool checks = true;
+    std::vector<std::string> only;
+};
+
+class Report {
+public:
+    explicit Report(const std::string& csv) {
+        if (csv.empty()) return;
+        file_.open(csv);
+        file_ << "transport,ranks,contender,bytes,min_s,median_s,p99_s,algorithm_GBps,bus_GBps,ratio_to_mpi,ratio_to_copy\n";
+    }
+
+    /// Bandwidths as nccl-tests define them: bytes / time, and times 2 (p - 1) / p.
+    void print(const char* transport, int ranks, std::size_t bytes, std::vector<bench::Contender>& contenders) {
+        const double copy = contenders[0].median();
+        const double mpi = contenders.size() > 1 && contenders[1].name == "MPI_Allreduce" ? contenders[1].median() : 0;
+        std::printf("\n%s, %d ranks, %s\n", transport, ranks, bench::bytes_text(bytes).c_str());
+        std::printf("  %-24s %12s %12s %12s %9s %9s %8s %8s\n", "", "min us", "median us", "p99 us", "alg GB/s", "bus GB/s",
+                    "x MPI", "x copy");
+        for (const bench::Contender& c : contenders) {
+            const double t = c.median(), algorithm = static_cast<double>(bytes) / t / 1e9;
+            const double bus = algorithm * 2 * (ranks - 1) / ranks;
+            std::printf("  %-24s %12.2f %12.2f %12.2f %9.2f %9.2f %8.2f %8.2f\n", c.name.c_str(), c.minimum() * 1e6, t * 1e6,
+                        c.p99() * 1e6, algorithm, bus, mpi / t, copy / t);
+            if (file_.is_open())
+                file_ << transport << ',' << ranks << ',' << c.name << ',' << bytes << ',' << c.minimum() << ',' << t << ','
+                      << c.p99() << ',' << algorithm << ',' << bus << ',' << mpi / t << ',' << copy / t << '\n';
+        }
+        std::fflush(stdout);
+    }
+
+private:
+    std::ofstream file_;
+};
+
+template <class World>
+class Benchmark {
+public:
+    Benchmark(World& world, const Settings& settings, Report* report) : world_{world}, settings_{settings}, report_{report} {}
+
+    template <class PeerOf>
+    void run(const char* transport, PeerOf add_peers) {
+        auto ring = world_.with(hvd::Ring{});
+        auto tree = world_.with(hvd::Tree{});
+        auto halving = world_.with(hvd::HalvingDoubling{});
+        auto native = world_.with(hvd::Native{});
+        auto direct = world_.with(hvd::Direct{});
+        for (std::size_t bytes : settings_.sizes) {
+            std::vector<float> buffer(bytes / sizeof(float)), other(buffer.size());
+            std::vector<bench::Contender> contenders;
+            contenders.push_back({"plain copy", [&] { std::memcpy(other.data(), buffer.data(), bytes); }, other.data()});
+            add_peers(contenders, buffer);
+            add(contenders, "hvd Auto", world_, buffer);
+            add(contenders, "hvd Ring", ring, buffer);
+            add(contenders, "hvd HalvingDoubling", halving, buffer);
+            add(contenders, "hvd Tree", tree, buffer);
+            auto shared = world_.template allocate_shared<float>(buffer.size());
+            add(contenders, "hvd Direct", direct, buffer);
+            if (std::string_view{transport} == "mpi") add(contenders, "hvd Direct, shared", direct, shared);
+            if (std::string_view{transport} == "mpi") add(contenders, "hvd Native", native, buffer);
+            check(contenders, buffer);
+            bench::take_turns(contenders, settings_.rounds, calls_for(contenders), [&] { hvd::barrier(world_); });
+            if (report_ != nullptr) report_->print(transport, world_.size(), bytes, contenders);
+        }
+    }
+
+private:
+    template <class C, class Buffer>
+    void add(std::vector<bench::Contender>& contenders, const char* name, C& comm, Buffer& buffer) {
+        for (const std::string& wanted : settings_.only)
+            if (std::string_view{name}.find(wanted) != std::string_view::npos) goto found;
+        if (!settings_.only.empty()) return;
+    found:
+        contenders.push_back({name, [&comm, &buffer] { hvd::allreduce(comm, buffer); }});
+        contenders.back().data = buffer.data();
+    }
+
+    /// Every contender but the copy must give the sum.
+    void check(std::vector<bench::Contender>& contenders, std::vector<float>& buffer) {
+        const int p = world_.size();
+        for (std::size_t c = 1; c < contenders.size(); ++c) {
+            float* data = contenders[c].data;
+            for (std::size_t i = 0; i < buffer.size(); ++i) data[i] = static_cast<float>(world_.rank() + 1) * static_cast<float>(i % 7);
+            contenders[c].run();
+            for (std::size_t i = 0; i < buffer.size(); ++i)
+                if (data[i] != static_cast<float>(p * (p + 1) / 2) * static_cast<float>(i % 7))
+                    throw std::runtime_error(contenders[c].name + " gives a wrong sum");
+        }
+        for (bench::Contender& c : contenders) std::fill(c.data, c.data + buffer.size(), 0.0f);
+    }
+
+    /// Enough calls in a sample to be measured, and few enough for the time there is.
+    int calls_for(std::vector<bench::Contender>& contenders) {
+        double slowest = 0;
+        for (bench::Contender& c : contenders) {
+            hvd::barrier(world_);
+            slowest = std::max(slowest, bench::seconds_of(c.run, 2));
+        }
+        hvd::broadcast(world_, std::span<double>{&slowest, 1}, 0);
+        return std::max(1, static_cast<int>(std::min(1000.0, 2e-3 / slowest)));
+    }
+
+    World& world_;
+    const Settings& settings_;
+    Report* report_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Settings settings;
+    CLI::App app{"Allreduce: hvd, MPI and a plain copy side by side"};
+    std::string sizes = "4,64,1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864";
+    app.add_option("--sizes", sizes, "bytes, separated by commas");
+    app.add_option("--rounds", settings.rounds, "samples per contender");
+    app.add_option("--csv", settings.csv, "write the table to this file");
+    app.add_option("--threads", settings.threads, "run as this many threads instead of processes");
+    app.add_option("--only", settings.only, "only contenders of hvd whose name contains this");
+    app.add_flag("!--no-checks", settings.checks, "turn the checks of calls off");
+    CLI11_PARSE(app, argc, argv);
+    for (std::size_t at = 0; at < sizes.size();) {
+        const std::size_t comma = std::min(sizes.find(',', at), sizes.size());
+        settings.sizes.push_back(std::stoul(sizes.substr(at, comma - at)));
+        at = comma + 1;
+    }
+
+    if (settings.threads > 0) {
+        return hvd::launch<hvd::Local>({.workers = settings.threads, .checks = settings.checks}, [&](auto& world) {
+            std::optional<Report> report;
+            if (world.rank() == 0) report.emplace(settings.csv);
+            Benchmark{world, settings, report ? &*report : nullptr}.run("local", [](auto&, auto&) {});
+        });
+    }
+    return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
+        std::optional<Report> report;
+        if (world.rank() == 0) report.emplace(settings.csv);
+        Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", [](auto& contenders, std::vector<float>& buffer) {
+            contenders.push_back({"MPI_Allreduce", [&buffer] {
+                                      MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()), MPI_FLOAT,
+                                                    MPI_SUM, MPI_COMM_WORLD);
+                                  },
+                                  buffer.data()});
+        });
+    }, {.checks = settings.checks});
+}

@@ -1,0 +1,109 @@
+// What the ranks of a node share for Direct: counters that say how far each has come, and room to pass private data on.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <hvd/algorithm/algorithm.hpp>
+#include <hvd/transport/transport.hpp>
+
+namespace hvd::detail {
+
+/// Where a rank's tensor is, for its peers: an address, or a place in a region that they have, too, or nowhere.
+struct DirectTensor {
+    std::uint64_t region = 0;
+    std::uint64_t place = 0;
+    std::uint64_t is_open = 0;
+};
+
+/// One rank's page of counters, each on a line of its own. They only grow, and mean the same on all ranks, since all do
+/// the same operations in the same order.
+struct DirectCounters {
+    template <class X>
+    struct alignas(128) Line {
+        X value{};
+    };
+    Line<std::atomic<std::uint64_t>> announced;   // operations whose tensor is announced
+    Line<std::array<DirectTensor, 2>> tensors;    // of the odd and even operations
+    Line<std::atomic<std::uint64_t>> done;        // operations whose tensors this rank no longer touches
+    Line<std::atomic<std::uint64_t>> copied_in;   // blocks
+    Line<std::atomic<std::uint64_t>> reduced;     // blocks
+    Line<std::atomic<std::uint64_t>> copied_out;  // blocks
+};
+
+/// Kept by one rank for one communicator.
+struct DirectState {
+    static constexpr std::size_t page = 4096;
+
+    std::shared_ptr<SharedRegion> region;
+    std::shared_ptr<Worker> worker;
+    int rank = 0, size = 1;
+    std::size_t slot_bytes = 0, slots = 0;
+    bool common_addresses = false;
+    std::uint64_t operations = 0, blocks = 0;  // so far
+    ScratchState scratch{};                    // for messages, when there is no region
+
+    DirectCounters& counters(int r) const { return *reinterpret_cast<DirectCounters*>(region->part(r)); }
+    std::byte* slot(int r, std::uint64_t block) const {
+        return region->part(r) + page + static_cast<std::size_t>(block % slots) * slot_bytes;
+    }
+
+    /// All ranks' `counter` has reached `value`. Looks at the ranks from `from` on, and remembers how far it got.
+    bool all_reached(DirectCounters::Line<std::atomic<std::uint64_t>> DirectCounters::*counter, std::uint64_t value,
+                     int& from) const {
+        for (; from < size; ++from)
+            if ((counters(from).*counter).value.load(std::memory_order_acquire) < value) return false;
+        from = 0;
+        return true;
+    }
+
+    DirectTensor describe(const void* data, std::size_t bytes) const {
+        if (common_addresses) return {0, reinterpret_cast<std::uint64_t>(data), 1};
+        const auto found = worker->find_region([&](const SharedRegion& r) { return r.contains(data, bytes); });
+        if (!found || !has_all(*found)) return {};
+        return {found->id(), static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - found->base()), 1};
+    }
+
+    std::byte* address(const DirectTensor& tensor) const {
+        if (tensor.region == 0) return reinterpret_cast<std::byte*>(tensor.place);
+        return worker->find_region([&](const SharedRegion& r) { return r.id() == tensor.region; })->base() + tensor.place;
+    }
+
+private:
+    bool has_all(const SharedRegion& other) const {
+        for (std::uint64_t member : region->workers) {
+            bool found = false;
+            for (std::uint64_t w : other.workers) found = found || w == member;
+            if (!found) return false;
+        }
+        return true;
+    }
+};
+
+/// Collective over ranks of one node. Where there is no memory to share, rank 0 says so and `region` is empty on all.
+template <Transport T>
+DirectState make_direct_state(T& transport, std::size_t slot_bytes, std::size_t slots) {
+    DirectState state;
+    state.worker = transport.worker();
+    state.rank = transport.rank();
+    state.size = transport.size();
+    state.slot_bytes = slot_bytes;
+    state.slots = slots;
+    state.common_addresses = has_common_addresses<T>();
+    if (state.size == 1) return state;
+    static_assert(sizeof(DirectCounters) <= DirectState::page);
+    const std::size_t own = DirectState::page + (state.common_addresses ? 0 : slots * slot_bytes);
+    std::string reason;
+    state.region = transport.share(std::vector<std::size_t>(static_cast<std::size_t>(state.size), own), reason);
+    if (!state.region && state.rank == 0) std::fprintf(stderr, "%s; Direct sends messages instead\n", reason.c_str());
+    return state;  // zero bytes are zero counters
+}
+
+}  // namespace hvd::detail

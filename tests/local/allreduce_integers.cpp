@@ -1,0 +1,4 @@
+// Every algorithm that sends messages, over these element types.
+#include "chosen.hpp"
+
+TEST_CASE("allreduce") { sweep_choices<hvd::testing::IntegerElements>(); }
