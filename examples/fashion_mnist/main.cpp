@@ -129,62 +129,30 @@ int train(World& world, Reducing& reducing, const Options& options, const Data& 
     hvd::DistributedOptimizer optimizer{reducing, model, Sgd{rate}};                                    // hvd
     hvd::broadcast_parameters(world, model);                                                            // hvd
 
-    ProgressBar bar{is_first && is_terminal()};
-    Curve curve{is_first && options.curve != "none" ? options.curve : ""};
-    const std::size_t steps = shard.steps_per_epoch(), look = 20;
-    double seconds_trained = 0, seconds_waited = 0, tested = 0;
-    std::size_t samples = 0, step = 0;
-    const auto begin = Clock::now();
+    Report report{is_first, is_first && options.curve != "none" ? options.curve : "", options.epochs,
+                  shard.steps_per_epoch(), workers};
+    double tested = 0;
     for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) {
-        const std::string title = "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(options.epochs);
-        const auto epoch_begin = Clock::now();
-        double recent_loss = 0, epoch_loss = 0;
-        std::size_t recent = 0, done = 0, epoch_samples = 0;
-        for (auto batch : shard.epoch(epoch)) {  // hvd
-            // The rate falls in a line to a tenth.
-            optimizer.inner().rate =
-                rate * (1 - 0.9f * static_cast<float>(step) / static_cast<float>(steps * options.epochs));
-            recent_loss += model.backward(batch);
+        report.begin_epoch(epoch);
+        for (auto batch : shard.epoch(epoch)) {
+            optimizer.inner().rate = rate * (1 - 0.9f * report.fraction());  // falls in a line to a tenth
+            const double loss = model.backward(batch);
             optimizer.step();  // hvd: the mean of all workers' gradients, then Sgd::step
-            seconds_waited += optimizer.exposed_time().count();  // hvd
-            epoch_samples += batch.size() * workers;
-            ++step, ++done;
-            if (++recent == look || done == steps) {
-                const double loss = hvd::average_metric(world, recent_loss / static_cast<double>(recent));  // hvd
-                epoch_loss += loss * static_cast<double>(recent);
-                bar.show(title, static_cast<double>(done) / static_cast<double>(steps), loss,
-                         static_cast<double>(epoch_samples) / seconds_since(epoch_begin));
-                if (done < steps) curve.add(epoch + 1, step, loss, seconds_since(begin));
-                recent_loss = 0;
-                recent = 0;
-            }
+            report.step(loss, batch.size(), optimizer.exposed_time().count());                        // hvd
+            if (report.is_look_due()) report.look(hvd::average_metric(world, report.recent_loss()));  // hvd
         }
-        const double epoch_seconds = seconds_since(epoch_begin);
-        epoch_loss /= static_cast<double>(steps);
-        seconds_trained += epoch_seconds;
-        samples += epoch_samples;
+        report.end_training_of_epoch();
         tested = accuracy(world, model, data.test);
-        curve.add(epoch + 1, step, epoch_loss, tested, seconds_since(begin));
-        bar.clear();
-        if (is_first) {
-            std::printf("%s: loss %.4f, test accuracy %.2f %%, %.0f samples/s, %.1f s\n", title.c_str(), epoch_loss,
-                        tested * 100, static_cast<double>(epoch_samples) / epoch_seconds, seconds_since(begin));
-            std::fflush(stdout);
-        }
+        report.end_epoch(tested);
     }
 
     const std::uint64_t own_hash[1] = {hash(model.parameters())};
-    const std::vector<std::uint64_t> hashes = hvd::allgather(world, own_hash);  // hvd
     bool is_same = true;
-    for (std::uint64_t h : hashes) is_same = is_same && h == own_hash[0];
+    for (std::uint64_t h : hvd::allgather(world, own_hash)) is_same = is_same && h == own_hash[0];  // hvd
+    report.end(alone);
     if (is_first) {
-        const double speed = static_cast<double>(samples) / seconds_trained;
-        std::printf("trained in %.1f s, and tested in %.1f s; %.1f %% of the training went to communication\n",
-                    seconds_trained, seconds_since(begin) - seconds_trained, 100 * seconds_waited / seconds_trained);
-        std::printf("%zu workers: %.0f samples/s, %.2f times one worker alone\n", workers, speed, speed / alone);
         std::printf("weights: %s on all workers (hash %016llx)\n", is_same ? "bitwise equal" : "NOT EQUAL",
                     static_cast<unsigned long long>(own_hash[0]));
-        std::printf("learning curve: %s\n", curve.finish().c_str());
         if (tested < options.require)
             std::printf("FAILED: the test accuracy is below the %.2f %% required\n", options.require * 100);
     }

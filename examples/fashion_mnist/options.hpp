@@ -24,7 +24,9 @@ struct Options {
         app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
         app.add_option("--workers", workers, "Number of workers; 2, or what the launcher started")
             ->check(CLI::Range(1, 4096));
-        app.add_option("--epochs", epochs, "Times to go through the training images")->capture_default_str();
+        app.add_option("--epochs", epochs, "Times to go through the training images")
+            ->check(CLI::Range(1, 1000000))
+            ->capture_default_str();
         app.add_option("--batch", batch, "Images per worker and step")
             ->check(CLI::Range(1, 60000))
             ->capture_default_str();

@@ -31,11 +31,13 @@ public:
           op_{op},
           options_{options},
           rescale_{options, comm.size()},
-          agreement_{comm.context(), channel_, call(out.size(), options, std::move(error))} {
+          is_carried_{can_be_carried && comm.size() > 1 && comm.options().checks &&
+                      out.size() * sizeof(Wide) <= Exchange<T>::room},
+          agreement_{comm.context(), channel_, call(out.size(), options, std::move(error))},
+          turn_{comm.shared_context(), !is_tagged<A>() && !is_carried_} {
         if constexpr (can_be_carried) {
-            const std::size_t bytes = out.size() * sizeof(Wide);
-            is_carried_ = comm.size() > 1 && comm.options().checks && bytes <= Exchange<T>::room;
             if (!is_carried_) return;
+            const std::size_t bytes = out.size() * sizeof(Wide);
             rescale_.before(payload(), in, out.size());
             if constexpr (std::same_as<Carried<Op>, Op>) agreement_.exchange().carry(bytes, Fold::of<Wide>(op_));
             else agreement_.exchange().carry(bytes, Fold::of<Wide>(sum));
@@ -47,13 +49,14 @@ public:
 
     bool advance() override {
         if (!reduction_) {
-            if (!agreement_.advance()) return false;
+            if (!has_agreed_ && !(has_agreed_ = agreement_.advance())) return false;
             if constexpr (can_be_carried) {
                 if (is_carried_) {
                     rescale_.after(out_.data(), payload(), out_.size());
                     return true;
                 }
             }
+            if (!turn_.has_come()) return false;
             if (in_ != out_.data() && !out_.empty()) std::memcpy(static_cast<void*>(out_.data()), in_, out_.size_bytes());
             reduction_.emplace(comm_, channel_, out_, op_, options_);
         }
@@ -81,8 +84,10 @@ private:
     Op op_;
     ReduceOptions options_;
     Rescale<E, Op> rescale_;
+    const bool is_carried_;
     Agreement<T> agreement_;
-    bool is_carried_ = false;
+    Turn<T> turn_;
+    bool has_agreed_ = false;
     std::optional<Reduction<T, A, E, Op>> reduction_;
 };
 

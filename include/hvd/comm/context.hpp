@@ -50,17 +50,21 @@ struct Context {
     int size() const { return transport.size(); }
 };
 
-/// A place in the queue of a context, left at the end, used or not.
+/// A place in the queue of a context, taken when a call is made and left at its end, used or not. `needed` is false for
+/// tagged algorithms and for calls that do without the algorithm.
 template <Transport T>
 class Turn {
 public:
-    explicit Turn(std::shared_ptr<Context<T>> context) : context_{std::move(context)} {
+    Turn(std::shared_ptr<Context<T>> context, bool needed) : context_{std::move(context)}, has_come_{!needed} {
+        if (!needed) return;
         const std::scoped_lock lock{context_->queue_mutex};
         context_->queue.push_back(this);
+        needed_ = true;
     }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
+        if (!needed_) return;
         const std::scoped_lock lock{context_->queue_mutex};
         auto& queue = context_->queue;
         for (std::size_t i = 0; i < queue.size(); ++i) {
@@ -76,8 +80,8 @@ public:
     }
 
 private:
-    bool has_come_ = false;
     std::shared_ptr<Context<T>> context_;
+    bool has_come_, needed_ = false;
 };
 
 }  // namespace detail

@@ -87,7 +87,7 @@ class GroupTask final : public Operation {
 public:
     template <TensorList L>
     GroupTask(const Communicator<T, A>& comm, L&& list, const Op& op, ReduceOptions options)
-        : channel_{comm.context().next_channel()} {
+        : channel_{comm.context().next_channel()}, turn_{comm.shared_context(), !is_tagged<A>()} {
         Call call = Call::of("allreduce");
         std::string words;
         std::size_t count = 0;
@@ -106,15 +106,16 @@ public:
     }
 
     bool advance() override {
-        if (!agreement_->advance()) return false;
+        if (!has_agreed_ && !(has_agreed_ = agreement_->advance())) return false;
+        if (!turn_.has_come()) return false;
         for (; part_ < parts_.size(); ++part_)
             if (!parts_[part_]->advance()) return false;
         return true;
     }
 
     int waiting_for() const override {
-        return part_ < parts_.size() && agreement_->waiting_for() < 0 ? parts_[part_]->waiting_for()
-                                                                       : agreement_->waiting_for();
+        if (!has_agreed_) return agreement_->waiting_for();
+        return part_ < parts_.size() ? parts_[part_]->waiting_for() : -1;
     }
 
 private:
@@ -151,7 +152,9 @@ private:
     }
 
     Channel<T> channel_;
+    Turn<T> turn_;
     std::optional<Agreement<T>> agreement_;
+    bool has_agreed_ = false;
     std::vector<std::unique_ptr<Operation>> parts_;
     std::size_t part_ = 0;
 };

@@ -88,18 +88,14 @@ private:
     double before_, after_, size_;
 };
 
-/// Reduces `data` in place.
+/// Reduces `data` in place. Whoever runs it has the turn (see Turn), where the algorithm needs one.
 template <class T, class A, Scalar E, class Op>
 class Reduction final : public Operation {
 public:
     Reduction(const Communicator<T, A>& comm, Channel<T> channel, std::span<E> data, const Op& op, ReduceOptions options)
-        : comm_{comm}, channel_{channel}, data_{data}, op_{carried(op)}, rescale_{options, comm.size()} {
-        if constexpr (!is_tagged<A>()) turn_.emplace(comm.shared_context());
-    }
+        : comm_{comm}, channel_{channel}, data_{data}, op_{carried(op)}, rescale_{options, comm.size()} {}
 
     bool advance() override {
-        if constexpr (!is_tagged<A>())
-            if (!turn_->has_come()) return false;
         if (!begun_) {
             begun_ = true;
             begin();
@@ -138,7 +134,6 @@ private:
     std::span<E> data_;
     Carried<Op> op_;
     Rescale<E, Op> rescale_;
-    std::optional<Turn<T>> turn_;
     Loan wide_;
     bool begun_ = false;
     std::unique_ptr<Operation> run_;

@@ -29,7 +29,7 @@ public:
         lengths();
         order();
         tags();
-        to_itself_and_all();
+        all_to_all();
         shorter();
         abandoned();
         topology();
@@ -144,7 +144,7 @@ private:
     }
 
     /// Every rank to every other at once, and messages that move while they are under way.
-    void to_itself_and_all() {
+    void all_to_all() {
         std::vector<Bytes> in;
         std::vector<Message> messages;
         const Bytes out = content(rank_, 300, 3000);
