@@ -10,8 +10,8 @@ namespace fashion {
 
 struct Options {
     int workers = 0;  // 0: as many as the launcher started, else 2
-    std::size_t epochs = 16;
-    std::size_t batch = 512;
+    std::size_t epochs = 24;
+    std::size_t batch = 1024;
     std::string algorithm = "auto";
     std::string transport = "mpi";
     std::string data = "/usr/share/datasets/fashion-mnist";
@@ -31,7 +31,7 @@ struct Options {
             ->check(CLI::Range(1, 60000))
             ->capture_default_str();
         app.add_option("--algorithm", algorithm, "Allreduce algorithm")
-            ->check(CLI::IsMember({"auto", "ring", "tree", "halving_doubling", "native", "hierarchical"}))
+            ->check(CLI::IsMember({"auto", "ring", "tree", "halving_doubling", "direct", "native", "hierarchical"}))
             ->capture_default_str();
         app.add_option("--transport", transport, "Workers are processes (mpi) or threads (local)")
             ->check(CLI::IsMember({"mpi", "local"}))

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#ifdef HVD_WITH_MPI
+#ifdef HVD_WITH_MPI  // hvd
 #include <mpi.h>
 #endif
 
@@ -26,7 +26,7 @@ inline bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0 || std::getenv(t
 
 /// Becomes `mpiexec -n workers` of this program with the same arguments. Returns only when that fails.
 inline std::string start_processes([[maybe_unused]] int workers, [[maybe_unused]] char** arguments) {
-#ifdef HVD_WITH_MPI
+#ifdef HVD_WITH_MPI  // hvd
 #ifdef OPEN_MPI
     const std::vector<std::string> launchers{"mpiexec.openmpi", "mpiexec"},
         options{"--oversubscribe", "--bind-to", "none"};

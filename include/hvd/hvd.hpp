@@ -34,3 +34,4 @@
 #include <hvd/train/distributed_optimizer.hpp>
 #include <hvd/train/metric.hpp>
 #include <hvd/train/rate.hpp>
+#include <hvd/engine/engine.hpp>

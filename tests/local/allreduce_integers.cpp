@@ -1,4 +1,4 @@
 // Every algorithm that sends messages, over these element types.
-#include "chosen.hpp"
+#include "choices.hpp"
 
 TEST_CASE("allreduce") { sweep_choices<hvd::testing::IntegerElements>(); }

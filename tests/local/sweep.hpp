@@ -15,14 +15,6 @@ using hvd::testing::check_algorithm;
 
 [[maybe_unused]] const std::vector<int> all_sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16};
 
-// An algorithm whose segments are of `bytes`.
-template <class A>
-A in_segments(std::size_t bytes) {
-    A algorithm;
-    algorithm.segment_bytes = bytes;
-    return algorithm;
-}
-
 // Runs `body(world)` on worlds of these sizes.
 template <class Body>
 void sweep(const Body& body, const std::vector<int>& sizes, int ranks_per_node = 0) {

@@ -20,13 +20,17 @@ using hvd::testing::expect;
 using hvd::testing::expect_throws;
 using World = hvd::Communicator<hvd::Local>;
 
-// Runs `body` on worlds of these sizes; what it throws fails the test and is printed.
+// Runs `body` on worlds of these sizes, with calls compared in shared memory and by messages; what it throws fails the
+// test and is printed.
 [[maybe_unused]] void on_workers(const std::vector<int>& sizes, const std::function<void(const World&)>& body,
                                  hvd::LaunchOptions options = {}) {
     for (int workers : sizes) {
         CAPTURE(workers);
         options.workers = workers;
         CHECK(hvd::launch<hvd::Local>(options, [&](auto& world) { body(world); }) == 0);
+        CHECK_MESSAGE(hvd::launch<hvd::Local>(options, [&](auto& world) {
+            body(World{world.transport(), {}, {.checks = options.checks, .shared_memory = false}});
+        }) == 0, "without shared memory");
     }
 }
 

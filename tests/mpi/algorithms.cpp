@@ -42,12 +42,3 @@ TEST_CASE("HalvingDoubling") {
     segments.segment_bytes = 1024;
     check_on(0, segments, short_ones);
 }
-
-TEST_CASE("Hierarchical on pretended nodes") {
-    for (int per_node : {1, 2, 3}) check_on(per_node, hvd::Hierarchical{hvd::Ring{}, hvd::Tree{}}, short_ones);
-}
-
-TEST_CASE("Auto") {
-    check_on(0, hvd::Auto{});
-    check_on(2, hvd::Auto{.table = {.halving_from = 128, .ring_from = 4096}}, short_ones);
-}

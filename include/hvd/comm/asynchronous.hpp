@@ -18,7 +18,8 @@ Request begin_async(const Communicator<T, A>& comm, std::unique_ptr<Operation> o
     worker->check();
     auto task = std::make_shared<Task>(std::move(operation),
                                        std::string{name} + "_async on rank " + std::to_string(comm.rank()) + " of " +
-                                           std::to_string(comm.size()));
+                                           std::to_string(comm.size()),
+                                       *worker);
     if (!task->advance()) worker->add(task);
     return Request{worker, std::move(task)};
 }

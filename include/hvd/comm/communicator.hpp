@@ -84,6 +84,15 @@ public:
         return subset(std::span<const int>{ranks.begin(), ranks.size()});
     }
 
+    /// Collective: the same ranks and algorithm with messages of their own, so that calls on both may run side by side.
+    Communicator duplicate() const {
+        const Channel<T> channel = context().next_channel();
+        agree(channel, detail::Call::of("duplicate"), "duplicate");
+        std::vector<int> members(static_cast<std::size_t>(size()));
+        for (std::size_t r = 0; r < members.size(); ++r) members[r] = static_cast<int>(r);
+        return child(members, channel.tag());
+    }
+
     /// Collective: the same ranks with another algorithm.
     template <class Other>
     Communicator<T, Other> with(Other algorithm) const;

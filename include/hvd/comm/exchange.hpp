@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <hvd/algorithm/recursive_doubling.hpp>
 #include <hvd/comm/board.hpp>
@@ -43,6 +44,18 @@ public:
 
     /// Valid when the exchange is complete.
     bool all_agree() const { return header_.disagree == 0; }
+
+    /// The ranks that are known not to have come.
+    std::vector<int> missing() const {
+        std::vector<int> ranks;
+        if (board_) {
+            for (int r = 0; r < board_->size(); ++r)
+                if (board_->read(r, number_) == nullptr) ranks.push_back(r);
+        } else if (const int peer = waiting_for(); peer >= 0) {
+            ranks.push_back(peer);
+        }
+        return ranks;
+    }
 
     bool advance() override { return board_ ? advance_on_board() : advance_by_messages(); }
 

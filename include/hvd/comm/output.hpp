@@ -54,6 +54,17 @@ public:
         return out;
     }
 
+    /// Any elements of `element` bytes, as many as there are.
+    static Output of_bytes(std::vector<std::byte>& bytes, std::size_t element) {
+        Output out;
+        out.object_ = &bytes;
+        out.element_ = element;
+        out.size_ = [](void*) { return std::size_t{0}; };
+        out.data_ = [](void* object) { return static_cast<void*>(static_cast<std::vector<std::byte>*>(object)->data()); };
+        out.rows_ = [](void*) { return Rows{}; };
+        return out;
+    }
+
     void* data() const { return data_(object_); }
     Rows rows() const { return rows_(object_); }
     bool can_grow() const { return resize_ != nullptr; }
@@ -62,6 +73,10 @@ public:
     std::string make_room(const std::vector<std::size_t>& shape, std::string_view name, int rank, int ranks) const {
         std::size_t count = 1;
         for (std::size_t extent : shape) count *= extent;
+        if (element_ > 0) {
+            static_cast<std::vector<std::byte>*>(object_)->resize(count * element_);
+            return {};
+        }
         if (resize_ != nullptr && size_(object_) != count) resize_(object_, shape);
         const std::size_t room = size_(object_);
         if (room >= count) return {};
@@ -72,6 +87,7 @@ public:
 
 private:
     void* object_ = nullptr;
+    std::size_t element_ = 0;  // of bytes; 0 for a tensor
     std::size_t (*size_)(void*) = nullptr;
     void* (*data_)(void*) = nullptr;
     Rows (*rows_)(void*) = nullptr;

@@ -12,56 +12,85 @@
 namespace hvd {
 namespace detail {
 
-/// An operation that the worker advances. Keeps its failure for whoever waits.
-class Task final : public Operation {
+/// The end of an operation that somebody else takes further, and its failure, kept for whoever waits.
+class Completion {
 public:
-    Task(std::unique_ptr<Operation> body, std::string what) : body_{std::move(body)}, what_{std::move(what)} {}
-
-    bool advance() override {
-        if (is_done()) return true;
-        try {
-            if (!body_->advance()) return false;
-        } catch (...) {
-            error_ = std::current_exception();
-        }
-        body_.reset();
-        done_.store(true, std::memory_order_release);
-        return true;
-    }
-    int waiting_for() const override { return body_ ? body_->waiting_for() : -1; }
+    explicit Completion(std::string what) : what_{std::move(what)} {}
+    Completion(const Completion&) = delete;
+    Completion& operator=(const Completion&) = delete;
+    virtual ~Completion() = default;
 
     bool is_done() const { return done_.load(std::memory_order_acquire); }
     void rethrow() const {
         if (error_) std::rethrow_exception(error_);
     }
-    /// Gives up: what is under way is withdrawn.
-    void abandon() {
-        body_.reset();
+    void complete(std::exception_ptr error = nullptr) {
+        if (is_done()) return;
+        error_ = std::move(error);
         done_.store(true, std::memory_order_release);
     }
+    /// "allreduce_async on rank 0 of 4"
     const std::string& what() const { return what_; }
 
+    /// Takes the operation further, as far as that is this thread's business.
+    virtual void progress() = 0;
+    /// Somebody waits now, or no longer.
+    virtual void begin_wait() {}
+    virtual void end_wait() {}
+    /// Nobody will look at it any more, and its tensors are about to go.
+    virtual void abandon() = 0;
+
 private:
-    std::unique_ptr<Operation> body_;
     std::string what_;
     std::exception_ptr error_;
     std::atomic<bool> done_ = false;
 };
 
+/// An operation that the worker advances.
+class Task final : public Completion, public Operation {
+public:
+    Task(std::unique_ptr<Operation> body, std::string what, Worker& worker)
+        : Completion{std::move(what)}, body_{std::move(body)}, worker_{worker} {}
+
+    bool advance() override {
+        if (is_done()) return true;
+        std::exception_ptr error;
+        try {
+            if (!body_->advance()) return false;
+        } catch (...) {
+            error = std::current_exception();
+        }
+        body_.reset();
+        complete(std::move(error));
+        return true;
+    }
+    int waiting_for() const override { return body_ ? body_->waiting_for() : -1; }
+    void progress() override { worker_.progress(); }
+    void abandon() override {
+        body_.reset();
+        complete();
+    }
+
+private:
+    std::unique_ptr<Operation> body_;
+    Worker& worker_;
+};
+
 }  // namespace detail
 
-/// What the `_async` calls return. The tensors of the call must outlive it. Destroying an unfinished one waits, except
-/// while an exception is on its way: then the operation is withdrawn. Used by the thread that made the call.
+/// What the `_async` calls and the engine return. The tensors of the call must outlive it. Destroying an unfinished one
+/// waits, except while an exception is on its way: then the operation is withdrawn.
 class [[nodiscard]] Request {
 public:
     Request() = default;
-    Request(std::shared_ptr<detail::Worker> worker, std::shared_ptr<detail::Task> task)
-        : worker_{std::move(worker)}, task_{std::move(task)}, exceptions_{std::uncaught_exceptions()} {}
+    Request(std::shared_ptr<detail::Worker> worker, std::shared_ptr<detail::Completion> completion)
+        : worker_{std::move(worker)}, completion_{std::move(completion)}, exceptions_{std::uncaught_exceptions()} {}
     Request(Request&&) noexcept = default;
     Request& operator=(Request&& other) noexcept {
+        if (this == &other) return *this;
         finish();
         worker_ = std::move(other.worker_);
-        task_ = std::move(other.task_);
+        completion_ = std::move(other.completion_);
         exceptions_ = other.exceptions_;
         return *this;
     }
@@ -69,38 +98,46 @@ public:
 
     /// Whether the operation has ended, well or badly. Makes progress; never blocks.
     bool ready() {
-        if (!task_) return true;
-        worker_->progress();
-        return task_->is_done();
+        if (!completion_ || completion_->is_done()) return true;
+        completion_->progress();
+        return completion_->is_done();
     }
 
     /// Waits for the end and throws what went wrong, if anything. Any number of times.
     void wait() {
-        if (!task_) return;
-        worker_->wait_until([&] { return task_->is_done() || (worker_->progress(), task_->is_done()); },
-                            [&] { return task_->what(); });
-        task_->rethrow();
+        if (!completion_) return;
+        if (!completion_->is_done()) {
+            const Waiting waiting{*completion_};
+            worker_->wait_until([&] { return ready(); }, [&] { return completion_->what(); });
+        }
+        completion_->rethrow();
     }
 
     /// The same as wait().
     void get() { wait(); }
 
 private:
+    struct Waiting {
+        detail::Completion& completion;
+        explicit Waiting(detail::Completion& c) : completion{c} { completion.begin_wait(); }
+        ~Waiting() { completion.end_wait(); }
+    };
+
     void finish() noexcept {
-        if (!task_ || task_->is_done()) return;
+        if (!completion_ || completion_->is_done()) return;
         if (std::uncaught_exceptions() > exceptions_) {
-            task_->abandon();
+            completion_->abandon();
             return;
         }
         try {
             wait();
         } catch (...) {  // nobody is left to hear it
-            task_->abandon();
+            completion_->abandon();
         }
     }
 
     std::shared_ptr<detail::Worker> worker_;
-    std::shared_ptr<detail::Task> task_;
+    std::shared_ptr<detail::Completion> completion_;
     int exceptions_ = 0;
 };
 

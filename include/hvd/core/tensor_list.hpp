@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <hvd/core/tensor.hpp>
 
@@ -56,6 +57,20 @@ std::size_t count_tensors(L&& list) {
     std::size_t count = 0;
     for_each_tensor(list, [&](auto&, std::size_t) { ++count; });
     return count;
+}
+
+/// The elements of each tensor as a list of spans, which needs the list itself no longer.
+template <TensorList L>
+auto views_of(L& list) {
+    if constexpr (TensorTuple<L>) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            return std::tuple{std::span{data_of(std::get<I>(list)), size_of(std::get<I>(list))}...};
+        }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
+    } else {
+        std::vector<std::span<tensor_value_t<std::ranges::range_reference_t<L>>>> views;
+        for (auto&& tensor : list) views.emplace_back(data_of(tensor), size_of(tensor));
+        return views;
+    }
 }
 
 /// `Predicate<T>` holds for the type of every tensor in the list.

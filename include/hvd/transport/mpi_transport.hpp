@@ -134,6 +134,7 @@ public:
     std::shared_ptr<detail::Worker> worker() const { return worker_; }
     /// The duplicate that hvd's messages travel on; for algorithms that call MPI themselves.
     MPI_Comm native() const { return comm_->get(); }
+    static constexpr int thread_multiple = MPI_THREAD_MULTIPLE;
     /// What MPI_Query_thread says: MPI_THREAD_SINGLE ... MPI_THREAD_MULTIPLE.
     int thread_level() const { return detail::MpiProcess::instance().thread_level(); }
 

@@ -9,16 +9,23 @@
 #include <utility>
 #include <vector>
 
-#include "sweep.hpp"
+#include <hvd/hvd.hpp>
 
 namespace {
 
 template <class... A>
 struct OneOf {
     static constexpr std::string_view name = "one_of";
-    static constexpr bool is_tagged = true;
+    static constexpr bool is_tagged = (hvd::detail::is_tagged<A>() && ...);
 
     std::tuple<std::optional<A>...> algorithms{};
+
+    template <class Choice>
+    static OneOf with(Choice choice) {
+        OneOf result;
+        std::get<std::optional<Choice>>(result.algorithms) = std::move(choice);
+        return result;
+    }
 
     template <class T>
     struct State {
@@ -68,54 +75,32 @@ using Chosen = OneOf<hvd::Ring, hvd::Tree, hvd::HalvingDoubling, RingTree, TreeR
 
 template <class A>
 Chosen chosen(A algorithm) {
-    Chosen result;
-    std::get<std::optional<A>>(result.algorithms) = std::move(algorithm);
-    return result;
+    return Chosen::with(std::move(algorithm));
 }
 
-struct Choice {
-    std::string title;
-    Chosen algorithm;
-    std::vector<int> ranks_per_node{0};
-    hvd::testing::AlgorithmSuiteOptions options{};
-};
-
-// All of them; in small segments, so that short tensors have many; and on even and uneven nodes.
-inline std::vector<Choice> choices() {
-    const hvd::testing::AlgorithmSuiteOptions every_path{.lengths = {0, 1, 7, 289, 4913}, .type_lengths = {1, 37}};
-    const std::vector<int> nodes{0, 1, 2, 3};
-    hvd::Tree double_tree = in_segments<hvd::Tree>(40), two_halves = double_tree;
-    double_tree.double_from = 0;
-    two_halves.double_from = 0;
-    two_halves.segment_bytes = 0;
-    RingTree ring_tree;
-    ring_tree.intra.segment_bytes = 24;
-    ring_tree.inter.double_from = 0;
-    return {
-        {"Ring", chosen(hvd::Ring{})},
-        {"Ring in segments", chosen(in_segments<hvd::Ring>(48)), {0}, every_path},
-        {"Tree", chosen(hvd::Tree{})},
-        {"Tree, two trees in segments", chosen(double_tree), {0}, every_path},
-        {"Tree, two trees", chosen(two_halves), {0}, every_path},
-        {"HalvingDoubling", chosen(hvd::HalvingDoubling{})},
-        {"HalvingDoubling in segments", chosen(in_segments<hvd::HalvingDoubling>(16)), {0}, every_path},
-        {"Hierarchical{Ring, Tree}", chosen(RingTree{}), nodes},
-        {"Hierarchical{Ring, Tree} in segments", chosen(ring_tree), {2, 3}, every_path},
-        {"Hierarchical{Tree, Ring}", chosen(TreeRing{}), nodes, every_path},
-        {"Hierarchical{HalvingDoubling, Ring}", chosen(HalvingRing{}), nodes, every_path},
-    };
+// An algorithm whose segments are of `bytes`.
+template <class A>
+A in_segments(std::size_t bytes) {
+    A algorithm;
+    algorithm.segment_bytes = bytes;
+    return algorithm;
 }
 
-// Every choice on worlds of all sizes.
-template <class Elements>
-void sweep_choices() {
-    for (const Choice& choice : choices()) {
-        CAPTURE(choice.title);
-        for (int per_node : choice.ranks_per_node) {
-            CAPTURE(per_node);
-            sweep([&](auto& world) { check_algorithm<Elements>(world, choice.algorithm, choice.options); }, all_sizes, per_node);
-        }
-    }
+// The double tree for tensors of any length.
+[[maybe_unused]] hvd::Tree two_trees(std::size_t segment_bytes) {
+    auto tree = in_segments<hvd::Tree>(segment_bytes);
+    tree.double_from = 0;
+    return tree;
+}
+
+// `body(comm)` with each of them, and with Auto.
+template <class World, class Body>
+void with_every_algorithm(const World& world, Body body) {
+    body(world);
+    for (const Chosen& algorithm :
+         {chosen(hvd::Ring{}), chosen(in_segments<hvd::Ring>(3000)), chosen(hvd::Tree{}), chosen(two_trees(3000)),
+          chosen(hvd::HalvingDoubling{}), chosen(in_segments<hvd::HalvingDoubling>(3000)), chosen(RingTree{}), chosen(TreeRing{})})
+        body(world.with(algorithm));
 }
 
 }  // namespace

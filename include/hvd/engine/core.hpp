@@ -1,0 +1,406 @@
+// EngineCore: the rounds that all ranks go through together. Whoever holds it may drive it: a waiting caller, or the
+// engine's own thread while the caller computes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <hvd/core/serialize.hpp>
+#include <hvd/engine/bucket_run.hpp>
+#include <hvd/engine/notice.hpp>
+#include <hvd/engine/options.hpp>
+#include <hvd/engine/pending.hpp>
+#include <hvd/engine/plan.hpp>
+#include <hvd/engine/report.hpp>
+#include <hvd/engine/timeline.hpp>
+
+namespace hvd::detail {
+
+/// A round begins with one exchange, in which each rank says which bucket of its plan it has ready, or that it wants to
+/// talk. When all name the same bucket they carry it out. Otherwise all send reports of what they have, decide alike, and
+/// carry out what they all have. A rank wants to talk when its caller waits for something whose bucket is incomplete.
+template <class Comm>
+class EngineCore {
+public:
+    using T = typename Comm::transport_type;
+    using Clock = std::chrono::steady_clock;
+
+    /// Collective.
+    EngineCore(const Comm& world, const EngineSettings& all)
+        : settings{all}, comm_{world.duplicate()}, notices_{comm_.shared_context()},
+          scratch_{comm_.template allocate_shared<unsigned char>(scratch_bytes)} {}
+
+    const EngineSettings settings;
+    Pending<Comm> pending;
+    Timeline timeline;
+
+    const Comm& comm() const { return comm_; }
+
+    /// Takes things as far as they go without waiting. False when another thread is at it.
+    bool drive() {
+        const std::unique_lock lock{drive_mutex_, std::try_to_lock};
+        if (!lock) return false;
+        try {
+            advance();
+        } catch (...) {
+            fail(std::current_exception());
+        }
+        is_active_.store(phase_ != Phase::Idle, std::memory_order_release);
+        return true;
+    }
+
+    /// A round is under way.
+    bool is_active() const { return is_active_.load(std::memory_order_acquire); }
+
+    /// Ends everything here, from outside.
+    void give_up(std::exception_ptr error) {
+        const std::scoped_lock lock{drive_mutex_};
+        fail(std::move(error));
+    }
+
+    /// Ends everything here; called by who drives.
+    void fail(std::exception_ptr error) {
+        pending.fail_all(error);
+        phase_ = Phase::Idle;
+        exchange_.reset();
+        run_.reset();
+    }
+
+    /// Ends this rank's part: completes what all have submitted as long as the others take part, and fails the rest.
+    void close() {
+        constexpr std::chrono::seconds patience{5};
+        const auto began = Clock::now();
+        Backoff backoff{32};
+        while (!pending.has_failed() && (is_active() || pending.next_is_complete()) && Clock::now() - began < patience) {
+            drive();
+            backoff.pause();
+        }
+        const std::scoped_lock lock{drive_mutex_};
+        EngineNotice notice;
+        notice.kind = EngineNotice::Closed;
+        notice.rank = static_cast<std::uint64_t>(comm_.rank());
+        notice.rounds = rounds_;
+        notices_.send(notice);
+        notices_.close();
+        fail(std::make_exception_ptr(UsageError{located("engine", comm_.rank(), comm_.size(),
+                                                        "it was destroyed before every rank had submitted what is pending; "
+                                                        "wait for it first")}));
+        timeline.stop();
+    }
+
+    PlanInfo plan() const {
+        const std::scoped_lock lock{drive_mutex_};
+        PlanInfo info{{}, planner_.made(), planner_.reused(), last_step_messages_};
+        for (const Bucket& bucket : planner_.buckets()) {
+            info.buckets.push_back({{}, static_cast<std::size_t>(bucket.bytes)});
+            for (const Agreed& m : bucket.members) info.buckets.back().tensors.push_back(m.name);
+        }
+        return info;
+    }
+
+    void count_step() {
+        const std::scoped_lock lock{drive_mutex_};
+        planner_.count_step();
+        last_step_messages_ = std::exchange(step_messages_, 0);
+    }
+
+    /// This rank has nothing more for now.
+    void begin_join() {
+        const std::scoped_lock lock{drive_mutex_};
+        is_joined_ = true;
+        joined_at_ = rounds_;
+        join_result_ = -1;
+        pending.set_joined(true);
+    }
+    /// The last rank to join, once all have; -1 before.
+    int join_result() const { return join_result_.load(std::memory_order_acquire); }
+
+private:
+    enum class Phase { Idle, Exchange, Reports, Run };
+    static constexpr std::uint64_t talk_signature = 0x7461'6c6b;
+    static constexpr std::size_t scratch_bytes = std::size_t{1} << 20;
+
+    void advance() {
+        for (;;) {
+            switch (phase_) {
+                case Phase::Idle:
+                    if (!begin_round()) return look_around();
+                    break;
+                case Phase::Exchange:
+                    if (!exchange_->advance()) return look_around();
+                    end_exchange();
+                    break;
+                case Phase::Reports:
+                    if (!run_->advance()) return;
+                    read_reports();
+                    break;
+                case Phase::Run:
+                    if (!run_->advance()) return;
+                    end_bucket();
+                    break;
+            }
+        }
+    }
+
+    bool begin_round() {
+        if (pending.has_failed()) return false;
+        const bool has_bucket = pending.next_is_complete();
+        if (!has_bucket && !pending.wants_to_talk()) return false;
+        if (!has_bucket && Clock::now() < next_talk_) return false;
+        wants_bucket_ = has_bucket;
+        ++rounds_;
+        const std::uint64_t signature = has_bucket ? planner_.next_signature() : talk_signature;
+        exchange_.emplace(comm_.context().next_channel(), CallHeader{signature, 0}, comm_.context().board);
+        exchange_began_ = Clock::now();
+        has_warned_ = false;
+        phase_ = Phase::Exchange;
+        return true;
+    }
+
+    void end_exchange() {
+        const bool agreed = exchange_->all_agree() && wants_bucket_;
+        exchange_.reset();
+        timeline.mark("CYCLE");
+        if (agreed) {
+            as_planned_ = true;
+            agenda_.clear();
+            agenda_.push_back(*planner_.next());
+            decision_ = Decision{};
+            return begin_bucket();
+        }
+        as_planned_ = false;
+        RankReport report{is_joined_ ? std::uint8_t{1} : std::uint8_t{0}, joined_at_, pending.report()};
+        ByteWriter writer;
+        const std::vector<std::byte> body = to_bytes(report);
+        writer(body);
+        own_report_ = writer.take();
+        step_messages_ += 2 * static_cast<std::size_t>(comm_.size() - 1);
+        run_ = std::make_unique<AllgatherTask<T>>(comm_.shared_context(),
+                                                  Input{own_report_.data(), own_report_.size(), scalar_info<unsigned char>,
+                                                        Rows{own_report_.size(), 1, {}}},
+                                                  Output::of_bytes(all_reports_, 1));
+        phase_ = Phase::Reports;
+    }
+
+    void read_reports() {
+        run_.reset();
+        ByteReader reader{all_reports_};
+        std::vector<RankReport> reports(static_cast<std::size_t>(comm_.size()));
+        for (RankReport& report : reports) {
+            std::vector<std::byte> body;
+            reader(body);
+            from_bytes(body, report);
+        }
+        decision_ = decide(reports);
+        if (decision_.all_joined) {
+            is_joined_ = false;
+            pending.set_joined(false);
+            join_result_.store(decision_.last_joined, std::memory_order_release);
+            phase_ = Phase::Idle;
+            return;
+        }
+        for (const auto& [name, sentence] : decision_.failures)
+            pending.finish(name, std::make_exception_ptr(MismatchError{sentence}));
+        refuse_what_joined_ranks_cannot_do();
+        std::vector<Agreed> operations;
+        metadata_.clear();
+        for (const Metadata& m : decision_.run) {
+            operations.push_back({m.name, m.signature, m.fuse_key, m.bytes, m.place});
+            metadata_.emplace(m.name, m);
+        }
+        agenda_ = make_buckets(operations, settings.fusion_threshold, settings.first_bucket);
+        planner_.talked(agenda_, decision_.all_alike && decision_.failures.empty());
+        pending.follow(planner_);
+        if (agenda_.empty()) {
+            if (decision_.failures.empty()) next_talk_ = Clock::now() + std::chrono::microseconds{200};
+            phase_ = Phase::Idle;
+            return;
+        }
+        begin_bucket();
+    }
+
+    void refuse_what_joined_ranks_cannot_do() {
+        if (decision_.participants == comm_.size()) return;
+        std::erase_if(decision_.run, [&](const Metadata& m) {
+            const auto kind = static_cast<Kind>(m.kind);
+            const bool root_is_gone = kind == Kind::Broadcast && decision_.joined[static_cast<std::size_t>(m.root)] != 0;
+            if (!root_is_gone && kind != Kind::ReduceScatter) return false;
+            pending.finish(m.name, std::make_exception_ptr(MismatchError{
+                                       "hvd: '" + m.name + "' cannot be carried out, since " +
+                                       (root_is_gone ? "its root has joined" : "reduce_scatter needs all ranks and one has joined") +
+                                       "; call it before join()"}));
+            return true;
+        });
+    }
+
+    /// Begins the first bucket of the agenda.
+    void begin_bucket() {
+        phase_ = Phase::Run;
+        bucket_began_ = Clock::now();
+        const Bucket& bucket = agenda_.front();
+        const Channel<T> channel = comm_.context().next_channel();
+        current_ = pending.take(bucket);
+        const bool some_joined = !as_planned_ && decision_.participants < comm_.size();
+        if (!some_joined && current_.size() > 1) {
+            run_ = std::make_unique<FusedRun<Comm>>(comm_, channel, current_, std::span{reinterpret_cast<std::byte*>(scratch_.data()), scratch_.size()});
+        } else if (!some_joined) {
+            run_ = current_[0]->start(comm_, channel);
+        } else {
+            run_ = around_joined_ranks(bucket, channel);
+        }
+    }
+
+    /// One after the other, so that it does not matter who has which.
+    std::unique_ptr<Operation> around_joined_ranks(const Bucket& bucket, Channel<T> channel) {
+        class Sequence final : public Operation {
+        public:
+            std::vector<std::unique_ptr<Operation>> parts;
+            std::size_t next = 0;
+            bool advance() override {
+                for (; next < parts.size(); ++next)
+                    if (!parts[next]->advance()) return false;
+                return true;
+            }
+            int waiting_for() const override { return next < parts.size() ? parts[next]->waiting_for() : -1; }
+        };
+        auto sequence = std::make_unique<Sequence>();
+        for (std::size_t i = 0; i < bucket.members.size(); ++i) {
+            const Metadata& m = metadata_.at(bucket.members[i].name);
+            const auto entry = is_joined_ ? nullptr : current_[i];
+            if (static_cast<Kind>(m.kind) == Kind::Allreduce) {
+                auto run = std::make_unique<JoinedRun<Comm>>(comm_, channel, entry, m, decision_.joined);
+                if (m.fuse_key == 0) run->set_whole();
+                sequence->parts.push_back(std::move(run));
+            } else if (entry) {
+                sequence->parts.push_back(entry->start(comm_, channel));
+            } else {
+                sequence->parts.push_back(std::make_unique<BystanderRun<Comm>>(comm_, m));
+            }
+        }
+        return sequence;
+    }
+
+    void end_bucket() {
+        run_.reset();
+        const auto now = Clock::now();
+        for (const auto& entry : current_) {
+            timeline.span(entry->name(), "WAIT", entry->submitted, bucket_began_);
+            timeline.span(entry->name(), entry->metadata().text.c_str(), bucket_began_, now);
+        }
+        if (as_planned_) {
+            const std::size_t steps = planner_.reused() + planner_.made();
+            planner_.went_as_planned();
+            if (planner_.reused() + planner_.made() != steps) last_step_messages_ = std::exchange(step_messages_, 0);
+            pending.follow(planner_);
+        }
+        recent_ = agenda_.front().members.back().name;
+        pending.finish(current_);
+        current_.clear();
+        agenda_.erase(agenda_.begin());
+        if (!agenda_.empty()) return begin_bucket();
+        phase_ = Phase::Idle;
+    }
+
+    /// While nothing moves: has another rank given up, and has this one waited too long?
+    void look_around() {
+        if (++looks_ % 64 != 0) return;
+        EngineNotice notice;
+        if (notices_.receive(notice)) hear(notice);
+        check_for_the_gone();
+        const auto now = Clock::now();
+        const bool stalls = phase_ == Phase::Exchange || pending.wants_to_talk();
+        if (!stalls || is_joined_) return;
+        const auto since = pending.oldest(now);
+        const std::chrono::duration<double> waited = now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
+        if (settings.stall_warning.count() > 0 && waited >= settings.stall_warning && !has_warned_) {
+            has_warned_ = true;
+            if (speaks_for_those_who_wait()) std::fprintf(stderr, "%s\n", stall_text(waited).c_str());
+        }
+        if (settings.stall_abort.count() > 0 && waited >= settings.stall_abort) {
+            EngineNotice stall;
+            stall.rank = static_cast<std::uint64_t>(comm_.rank());
+            stall.rounds = rounds_;
+            CallText::copy(stall.text, sizeof stall.text, stall_text(waited) + "; the engine gave up");
+            notices_.send(stall);
+            fail(std::make_exception_ptr(StallError{stall.text}));
+        }
+    }
+
+    void hear(const EngineNotice& notice) {
+        if (notice.kind == EngineNotice::Failure) {
+            if (notices_.passes_on()) notices_.send(notice);
+            return fail(std::make_exception_ptr(StallError{notice.text}));
+        }
+        closed_.push_back(notice);
+    }
+
+    /// A rank is needed for this round and its engine is gone. One that took part in it first has done its share.
+    void check_for_the_gone() {
+        if (phase_ != Phase::Exchange) return;
+        for (const EngineNotice& n : closed_) {
+            if (n.rounds >= rounds_) continue;
+            const std::string text = "hvd: the engine of rank " + std::to_string(n.rank) + " is gone, so " + pending.names(6) +
+                                     " cannot be carried out; build a new one on all ranks";
+            EngineNotice failure;
+            failure.rank = static_cast<std::uint64_t>(comm_.rank());
+            CallText::copy(failure.text, sizeof failure.text, text);
+            notices_.send(failure);
+            return fail(std::make_exception_ptr(TransportError{text}));
+        }
+    }
+
+    /// The lowest rank that has come, where that can be seen.
+    bool speaks_for_those_who_wait() const {
+        if (!exchange_) return true;
+        const std::vector<int> missing = exchange_->missing();
+        int lowest = 0;
+        for (int r : missing)
+            if (r == lowest) ++lowest;
+        return comm_.context().board == nullptr || lowest == comm_.rank();
+    }
+
+    std::string stall_text(std::chrono::duration<double> waited) const {
+        std::string text = "hvd: waited " + std::to_string(static_cast<long>(waited.count() + 0.5)) + " s for ";
+        const std::vector<int> missing = exchange_ ? exchange_->missing() : std::vector<int>{};
+        text += missing.empty() ? std::string{"other ranks"} : rank_list(missing);
+        text += " to submit " + pending.names(6);
+        if (!recent_.empty()) text += "; the last that all did was '" + recent_ + "'";
+        return text;
+    }
+
+    mutable std::mutex drive_mutex_;
+    Comm comm_;
+    NoticeBoard<T> notices_;
+    SharedArray<unsigned char> scratch_;
+    Planner planner_;
+    Phase phase_ = Phase::Idle;
+    std::atomic<bool> is_active_ = false;
+    std::optional<Exchange<T>> exchange_;
+    bool wants_bucket_ = false, as_planned_ = false, has_warned_ = false;
+    std::uint64_t rounds_ = 0;
+    Clock::time_point exchange_began_{}, bucket_began_{}, next_talk_{};
+    std::vector<std::byte> own_report_, all_reports_;
+    Decision decision_;
+    std::unordered_map<std::string, Metadata> metadata_;
+    std::vector<Bucket> agenda_;
+    Entries<Comm> current_;
+    std::unique_ptr<Operation> run_;
+    bool is_joined_ = false;
+    std::uint64_t joined_at_ = 0;
+    std::atomic<int> join_result_ = -1;
+    std::size_t step_messages_ = 0, last_step_messages_ = 0;
+    std::vector<EngineNotice> closed_;
+    std::string recent_;
+    unsigned looks_ = 0;
+};
+
+}  // namespace hvd::detail

@@ -1,0 +1,119 @@
+// Entry: one submitted operation, with what is needed to carry it out on whichever thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <hvd/comm/alltoall.hpp>
+#include <hvd/comm/allgather.hpp>
+#include <hvd/comm/broadcast.hpp>
+#include <hvd/comm/reduce_scatter.hpp>
+#include <hvd/comm/reduction.hpp>
+#include <hvd/comm/request.hpp>
+#include <hvd/engine/report.hpp>
+
+namespace hvd::detail {
+
+enum class Kind : std::uint64_t { Allreduce, Allgather, Broadcast, ReduceScatter, Alltoall };
+
+/// A completion that counts who waits for it; guarded by Pending.
+class EngineCompletionBase : public Completion {
+public:
+    using Completion::Completion;
+    int waiters = 0;
+};
+
+template <class Comm>
+class Entry {
+public:
+    using Transport = typename Comm::transport_type;
+
+    Entry(Metadata metadata, std::shared_ptr<Completion> completion)
+        : metadata_{std::move(metadata)}, completion_{std::move(completion)} {}
+    virtual ~Entry() = default;
+
+    const Metadata& metadata() const { return metadata_; }
+    const std::string& name() const { return metadata_.name; }
+    Completion& completion() { return *completion_; }
+    const std::shared_ptr<Completion>& shared_completion() const { return completion_; }
+    const std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
+
+    /// The whole operation, when it travels alone.
+    virtual std::unique_ptr<Operation> start(const Comm& comm, Channel<Transport> channel) = 0;
+
+    // Only for reductions of elements, which may be fused.
+    /// The elements, and an operation that reduces n of the same kind elsewhere.
+    virtual std::byte* data() { return nullptr; }
+    virtual std::unique_ptr<Operation> reduce(const Comm&, Channel<Transport>, std::byte*, std::size_t) { return nullptr; }
+    /// Without some ranks: the result of `inputs`, each n elements, from rank 0 up, into `out`.
+    virtual void fold(std::byte*, const std::vector<const void*>&, std::size_t) {}
+
+private:
+    Metadata metadata_;
+    std::shared_ptr<Completion> completion_;
+};
+
+/// An allreduce in place.
+template <class Comm, Scalar E, class Op>
+class ReduceEntry final : public Entry<Comm> {
+    using Base = Entry<Comm>;
+    using typename Base::Transport;
+
+public:
+    ReduceEntry(Metadata metadata, std::shared_ptr<Completion> completion, std::span<E> data, Op op, ReduceOptions options)
+        : Base{std::move(metadata), std::move(completion)}, data_{data}, op_{std::move(op)}, options_{options} {}
+
+    std::byte* data() override { return reinterpret_cast<std::byte*>(data_.data()); }
+
+    std::unique_ptr<Operation> start(const Comm& comm, Channel<Transport> channel) override {
+        return reduce(comm, channel, data(), data_.size());
+    }
+
+    std::unique_ptr<Operation> reduce(const Comm& comm, Channel<Transport> channel, std::byte* data, std::size_t n) override {
+        return std::make_unique<Reduction<Transport, typename Comm::algorithm_type, E, Op>>(
+            comm, channel, std::span<E>{reinterpret_cast<E*>(data), n}, op_, options_);
+    }
+
+    void fold(std::byte* out, const std::vector<const void*>& inputs, std::size_t n) override {
+        const Rescale<E, Op> rescale{options_, static_cast<int>(inputs.size())};
+        using Wide = typename Rescale<E, Op>::Wide;
+        std::vector<std::vector<Wide>> wide(inputs.size(), std::vector<Wide>(n));
+        for (std::size_t i = 0; i < inputs.size(); ++i) rescale.before(wide[i].data(), static_cast<const E*>(inputs[i]), n);
+        if constexpr (std::same_as<Op, Adasum>) {
+            for (std::size_t i = 1; i < wide.size(); ++i) adasum_pair(wide[0].data(), wide[0].data(), wide[i].data(), n);
+        } else {
+            const Carried<Op> op = carried(op_);
+            for (std::size_t i = 1; i < wide.size(); ++i)
+                reduce_pair(wide[0].data(), wide[0].data(), wide[i].data(), n, op);
+        }
+        rescale.after(reinterpret_cast<E*>(out), wide[0].data(), n);
+    }
+
+private:
+    std::span<E> data_;
+    Op op_;
+    ReduceOptions options_;
+};
+
+/// Any other collective, made by a function when its turn has come.
+template <class Comm, class Make>
+class TaskEntry final : public Entry<Comm> {
+    using Base = Entry<Comm>;
+    using typename Base::Transport;
+
+public:
+    TaskEntry(Metadata metadata, std::shared_ptr<Completion> completion, Make make)
+        : Base{std::move(metadata), std::move(completion)}, make_{std::move(make)} {}
+    std::unique_ptr<Operation> start(const Comm& comm, Channel<Transport>) override { return make_(comm); }
+
+private:
+    Make make_;
+};
+
+}  // namespace hvd::detail
