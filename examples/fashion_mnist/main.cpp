@@ -130,7 +130,7 @@ int train(World& world, Reducing& reducing, const Options& options, const Data& 
 
     Perceptron model = make_model(options);
     hvd::ShardedDataset shard{data.train, world, {.batch_size = options.batch, .seed = options.seed}};  // hvd
-    const float rate = hvd::scale_rate(options.rate, world);                                            // hvd
+    const float rate = hvd::scale_rate(options.rate, world, hvd::RateRule::SquareRoot);                 // hvd
     hvd::DistributedOptimizer optimizer{reducing, model, Sgd{rate}};                                    // hvd
     hvd::broadcast_parameters(world, model);                                                            // hvd
 

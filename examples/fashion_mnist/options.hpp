@@ -16,7 +16,7 @@ struct Options {
     std::string transport = "mpi";
     std::string data = "/usr/share/datasets/fashion-mnist";
     std::string curve = "fashion_mnist.csv";
-    float rate = 0.05f;
+    float rate = 0.07f;
     unsigned seed = 1;
     double require = 0;
 
@@ -41,7 +41,7 @@ struct Options {
         app.add_option("--curve", curve,
                        "Learning curve to write as CSV, and as PNG if gnuplot is found; 'none' for no file")
             ->capture_default_str();
-        app.add_option("--rate", rate, "Learning rate of one worker; it grows with their number")
+        app.add_option("--rate", rate, "Learning rate of one worker; it grows with the root of their number")
             ->capture_default_str();
         app.add_option("--seed", seed, "Of the first weights and the order of the images")->capture_default_str();
         app.add_option("--require", require, "Fail when the test accuracy stays below this fraction, as in 0.88")

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -24,12 +25,18 @@ public:
     DirectRun(DirectState& state, void* data, Layout shares, Fold fold, DirectPart part)
         : state_{state}, data_{static_cast<std::byte*>(data)}, shares_{std::move(shares)}, fold_{fold}, part_{part} {}
 
+    DirectRun(const DirectRun&) = delete;
+    DirectRun& operator=(const DirectRun&) = delete;
+    ~DirectRun() override {
+        if (begun_ && !is_over_) state_.withdraw(number_ + 1);
+    }
+
     bool advance() override {
         const std::size_t bytes = shares_.elements() * fold_.element();
         if (bytes == 0 || state_.size == 1) return true;
         if (!begun_) announce(bytes);
         if (!plan_made_ && !make_plan()) return false;
-        return is_open_ ? advance_open() : advance_slots();
+        return is_over_ = is_open_ ? advance_open() : advance_slots();
     }
 
     int waiting_for() const override { return from_; }
@@ -92,6 +99,7 @@ private:
         if (next_ < end) {
             const std::size_t n = std::min(open_block / element + 1, end - next_), at = next_ * element;
             std::byte* own = data_ + at;
+            state_.touch(number_ + 1);
             if (part_ != DirectPart::Allgather) {
                 inputs_.clear();
                 for (std::byte* tensor : tensors_) inputs_.push_back(tensor + at);
@@ -101,6 +109,7 @@ private:
                 for (std::byte* tensor : tensors_)
                     if (tensor != data_) std::memcpy(tensor + at, own, n * element);
             }
+            state_.rest();
             next_ += n;
             if (next_ < end) return false;
         }
@@ -194,7 +203,7 @@ private:
     Layout shares_;
     Fold fold_;
     DirectPart part_;
-    bool begun_ = false, plan_made_ = false, is_open_ = false, is_done_ = false, waited_for_slot_ = false;
+    bool begun_ = false, plan_made_ = false, is_open_ = false, is_done_ = false, is_over_ = false, waited_for_slot_ = false;
     std::uint64_t number_ = 0, base_ = 0;
     std::size_t next_ = 0, piece_ = 0, blocks_ = 0, turn_ = 0;
     int stage_ = 0, from_ = 0;

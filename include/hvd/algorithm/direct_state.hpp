@@ -33,6 +33,8 @@ struct DirectCounters {
     Line<std::atomic<std::uint64_t>> announced;   // operations whose tensor is announced
     Line<std::array<DirectTensor, 2>> tensors;    // of the odd and even operations
     Line<std::atomic<std::uint64_t>> done;        // operations whose tensors this rank no longer touches
+    Line<std::atomic<std::uint64_t>> busy;        // the operation in which this rank touches others' tensors now, or 0
+    Line<std::atomic<std::uint64_t>> withdrawn;   // the last operation whose tensor was taken away early
     Line<std::atomic<std::uint64_t>> copied_in;   // blocks
     Line<std::atomic<std::uint64_t>> reduced;     // blocks
     Line<std::atomic<std::uint64_t>> copied_out;  // blocks
@@ -73,7 +75,29 @@ struct DirectState {
 
     std::byte* address(const DirectTensor& tensor) const {
         if (tensor.region == 0) return reinterpret_cast<std::byte*>(tensor.place);
-        return worker->find_region([&](const SharedRegion& r) { return r.id() == tensor.region; })->base() + tensor.place;
+        const auto found = worker->find_region([&](const SharedRegion& r) { return r.id() == tensor.region; });
+        if (!found)
+            throw TransportError{"hvd: a tensor in shared memory is reduced whose communicator this rank has let go; keep the "
+                                 "communicator or the array on every rank while the memory is in use"};
+        return found->base() + tensor.place;
+    }
+
+    /// Other ranks' tensors may be touched until `rest()`; throws when one of them was taken away.
+    void touch(std::uint64_t number) const {
+        counters(rank).busy.value.store(number);  // before the look, in the one order that all ranks see
+        for (int r = 0; r < size; ++r) {
+            if (counters(r).withdrawn.value.load() < number) continue;
+            rest();
+            throw TransportError{"hvd: rank " + std::to_string(r) + " left an allreduce before its end"};
+        }
+    }
+    void rest() const { counters(rank).busy.value.store(0, std::memory_order_release); }
+
+    /// This rank's tensor is about to go: returns when nobody touches it any more, and nobody will.
+    void withdraw(std::uint64_t number) const {
+        counters(rank).withdrawn.value.store(number);
+        for (int r = 0; r < size; ++r)
+            while (r != rank && counters(r).busy.value.load() == number) ::sched_yield();  // ends with the block
     }
 
 private:

@@ -88,7 +88,7 @@ private:
     Agreement<T> agreement_;
     Turn<T> turn_;
     bool has_agreed_ = false;
-    std::optional<Reduction<T, A, E, Op>> reduction_;
+    std::optional<Reducer<T, A, E, Op>> reduction_;
 };
 
 /// Calls `f(in, out, error)` with the elements of both tensors, `out` resized where it can be.

@@ -78,7 +78,7 @@ private:
     ReduceOptions options_;
     std::size_t first_ = 0, end_ = 0;
     Loan bucket_;
-    std::optional<Reduction<T, A, E, Op>> reduction_;
+    std::optional<Reducer<T, A, E, Op>> reduction_;
 };
 
 /// The agreement on the whole group, then its parts, one per element type.

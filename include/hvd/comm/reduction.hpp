@@ -1,4 +1,4 @@
-// Reduction: one contiguous buffer reduced over all ranks, with what averages and scale factors do before and after.
+// Reducer: one contiguous buffer reduced over all ranks, with what averages and scale factors do before and after.
 #pragma once
 
 #include <concepts>
@@ -90,9 +90,9 @@ private:
 
 /// Reduces `data` in place. Whoever runs it has the turn (see Turn), where the algorithm needs one.
 template <class T, class A, Scalar E, class Op>
-class Reduction final : public Operation {
+class Reducer final : public Operation {
 public:
-    Reduction(const Communicator<T, A>& comm, Channel<T> channel, std::span<E> data, const Op& op, ReduceOptions options)
+    Reducer(const Communicator<T, A>& comm, Channel<T> channel, std::span<E> data, const Op& op, ReduceOptions options)
         : comm_{comm}, channel_{channel}, data_{data}, op_{carried(op)}, rescale_{options, comm.size()} {}
 
     bool advance() override {

@@ -34,6 +34,22 @@ private:
     std::shared_ptr<EngineCore<Comm>> core_;
 };
 
+/// Lets every wait of the worker take the engine further, when it has no thread.
+template <class Comm>
+class EngineProgress final : public Operation {
+public:
+    explicit EngineProgress(std::weak_ptr<EngineCore<Comm>> core) : core_{std::move(core)} {}
+    bool advance() override {
+        const auto core = core_.lock();
+        if (!core || core->pending.has_failed()) return true;
+        core->drive();
+        return false;
+    }
+
+private:
+    std::weak_ptr<EngineCore<Comm>> core_;
+};
+
 /// Whether hvd may call the transport from a thread of its own.
 template <class T>
 bool may_use_threads(const T& transport) {
@@ -55,6 +71,7 @@ public:
               comm, detail::settle(options, detail::may_use_threads(comm.transport())))} {
         if (!core_->settings.timeline.empty()) start_timeline(core_->settings.timeline);
         if (core_->settings.background) thread_ = std::thread{[this] { work_in_background(); }};
+        else worker()->add(std::make_shared<detail::EngineProgress<Comm>>(core_));
     }
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;

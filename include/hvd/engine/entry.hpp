@@ -76,7 +76,7 @@ public:
     }
 
     std::unique_ptr<Operation> reduce(const Comm& comm, Channel<Transport> channel, std::byte* data, std::size_t n) override {
-        return std::make_unique<Reduction<Transport, typename Comm::algorithm_type, E, Op>>(
+        return std::make_unique<Reducer<Transport, typename Comm::algorithm_type, E, Op>>(
             comm, channel, std::span<E>{reinterpret_cast<E*>(data), n}, op_, options_);
     }
 

@@ -48,6 +48,9 @@ private:
         if (!initialised) {
             check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "MPI_Init_thread");
             ours_ = true;
+            // MPICH raises the error of a request on the world's handler, whatever its communicator says.
+            MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+            MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         } else {
             MPI_Query_thread(&thread_level_);
         }
