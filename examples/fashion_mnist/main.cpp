@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "adapter.hpp"
+#include "chosen.hpp"
 #include "images.hpp"
 #include "model.hpp"
 #include "options.hpp"
@@ -110,10 +111,9 @@ std::uint64_t hash(const std::vector<Tensor>& tensors) {
 /// then falls to almost nothing.
 float schedule(float fraction) { return std::min(fraction / 0.1f, (1.01f - fraction) / 0.9f); }
 
-/// The main job, as every worker does it. `reducing` is `world` with the algorithm that sums the gradients. Returns the
-/// exit code.
-template <class World, class Reducing>
-int train(World& world, Reducing& reducing, const Options& options, const Data& data) {
+/// The main job, as every worker does it. Returns the exit code.
+template <class World>
+int train(World& world, const Options& options, const Data& data) {
     const bool is_first = world.rank() == 0;                                             // hvd
     const auto workers = static_cast<std::size_t>(world.size());                         // hvd
     const std::vector<std::string> places = hvd::allgather_object(world, place(world));  // hvd
@@ -131,6 +131,7 @@ int train(World& world, Reducing& reducing, const Options& options, const Data& 
     Perceptron model = make_model(options);
     hvd::ShardedDataset shard{data.train, world, {.batch_size = options.batch, .seed = options.seed}};  // hvd
     const float rate = hvd::scale_rate(options.rate, world, hvd::RateRule::SquareRoot);                 // hvd
+    const auto reducing = world.with(Chosen::named(options.algorithm));                                 // hvd
     hvd::DistributedOptimizer optimizer{reducing, model, Sgd{rate}};                                    // hvd
     hvd::broadcast_parameters(world, model);                                                            // hvd
 
@@ -164,22 +165,6 @@ int train(World& world, Reducing& reducing, const Options& options, const Data& 
     return is_same && tested >= options.require ? 0 : 1;
 }
 
-/// The name of an algorithm becomes a type: `train` is compiled for each.
-template <class World>
-int train_with(World& world, const Options& options, const Data& data) {
-    const auto with = [&](auto algorithm) {
-        auto reducing = world.with(algorithm);  // hvd
-        return train(world, reducing, options, data);
-    };
-    if (options.algorithm == "ring") return with(hvd::Ring{});                                            // hvd
-    if (options.algorithm == "tree") return with(hvd::Tree{});                                            // hvd
-    if (options.algorithm == "halving_doubling") return with(hvd::HalvingDoubling{});                     // hvd
-    if (options.algorithm == "native") return with(hvd::Native{});                                        // hvd
-    if (options.algorithm == "direct") return with(hvd::Direct{});                                        // hvd
-    if (options.algorithm == "hierarchical") return with(hvd::Hierarchical{hvd::Direct{}, hvd::Ring{}});  // hvd
-    return train(world, world, options, data);
-}
-
 /// Training, unless some worker has no data: then worker 0 says so, and all end in peace.
 template <class World>
 int run(World& world, const Options& options, const std::optional<Data>& data, const std::string& error) {
@@ -192,7 +177,7 @@ int run(World& world, const Options& options, const std::optional<Data>& data, c
         if (world.rank() == 0) std::fprintf(stderr, "%s\n", e.c_str());  // hvd
         return 1;
     }
-    return train_with(world, options, *data);
+    return train(world, options, *data);
 }
 
 }  // namespace fashion

@@ -159,7 +159,8 @@ public:
         const double all = seconds_since(began_), speed = static_cast<double>(all_samples_) / trained_;
         std::printf("trained in %.1f s, tested in %.1f s; %.1f %% of the training was spent in communication\n",
                     trained_, all - trained_, 100 * waited_ / trained_);
-        std::printf("%zu workers: %.0f samples/s, %.2f times one worker alone\n", workers_, speed, speed / alone);
+        std::printf("%zu worker%s: %.0f samples/s, %.2f times one worker alone\n", workers_, workers_ == 1 ? "" : "s",
+                    speed, speed / alone);
         std::printf("learning curve: %s\n", curve_.finish().c_str());
     }
 

@@ -34,39 +34,45 @@ TEST_CASE("many requests, waited for in another order on every rank") {
             for (auto& x : data) requests.push_back(hvd::allreduce_async(world, x));
             for (std::size_t i : order(world.rank() + round, count)) requests[i].wait();
             for (std::size_t i = 0; i < count; ++i)
-                for (long x : data[i]) expect(x == sum_to(world.size()) + static_cast<long>(i) * world.size(), "a sum among many");
+                for (long x : data[i])
+                    expect(x == sum_to(world.size()) + static_cast<long>(i) * world.size(), "a sum among many");
         }
     });
 }
 
 TEST_CASE("every algorithm has several under way") {
-    on_workers({2, 3, 5}, [](const World& world) {
-        const auto try_with = [&](const auto& comm) {
-            std::vector<std::vector<float>> data;
-            for (std::size_t i = 0; i < 12; ++i) data.emplace_back(1 + i * 700, static_cast<float>(i));
-            std::vector<hvd::Request> requests;
-            for (auto& x : data) requests.push_back(hvd::allreduce_async(comm, x));
-            std::vector<float> blocking(100, 1);  // in between
-            hvd::allreduce(comm, blocking);
-            expect(blocking[99] == static_cast<float>(comm.size()), "a blocking call among asynchronous ones");
-            for (std::size_t i : order(comm.rank(), requests.size())) requests[i].wait();
-            for (std::size_t i = 0; i < data.size(); ++i)
-                expect(data[i].back() == static_cast<float>(i) * static_cast<float>(comm.size()), "a sum among many");
-        };
-        try_with(world.with(hvd::Ring{}));
-        try_with(world.with(hvd::Tree{}));
-        try_with(world.with(hvd::HalvingDoubling{}));
-        try_with(world.with(hvd::Native{}));
-        try_with(world.with(hvd::Hierarchical{hvd::Ring{}, hvd::Tree{}}));
-        try_with(world.with(hvd::Hierarchical{hvd::Native{}, hvd::Ring{}}));
-    }, {.ranks_per_node = 2});
+    on_workers({2, 3, 5},
+               [](const World& world) {
+                   const auto try_with = [&](const auto& comm) {
+                       std::vector<std::vector<float>> data;
+                       for (std::size_t i = 0; i < 12; ++i) data.emplace_back(1 + i * 700, static_cast<float>(i));
+                       std::vector<hvd::Request> requests;
+                       for (auto& x : data) requests.push_back(hvd::allreduce_async(comm, x));
+                       std::vector<float> blocking(100, 1);  // in between
+                       hvd::allreduce(comm, blocking);
+                       expect(blocking[99] == static_cast<float>(comm.size()),
+                              "a blocking call among asynchronous ones");
+                       for (std::size_t i : order(comm.rank(), requests.size())) requests[i].wait();
+                       for (std::size_t i = 0; i < data.size(); ++i)
+                           expect(data[i].back() == static_cast<float>(i) * static_cast<float>(comm.size()),
+                                  "a sum among many");
+                   };
+                   try_with(world.with(hvd::Ring{}));
+                   try_with(world.with(hvd::Tree{}));
+                   try_with(world.with(hvd::HalvingDoubling{}));
+                   try_with(world.with(hvd::Native{}));
+                   try_with(world.with(hvd::Hierarchical{hvd::Ring{}, hvd::Tree{}}));
+                   try_with(world.with(hvd::Hierarchical{hvd::Native{}, hvd::Ring{}}));
+               },
+               {.ranks_per_node = 2});
 }
 
 TEST_CASE("all kinds of request together") {
     on_workers(sizes, [](const World& world) {
         const auto p = static_cast<std::size_t>(world.size()), r = static_cast<std::size_t>(world.rank());
         const int rank = world.rank(), last = world.size() - 1;
-        std::vector<int> reduced(5, rank), cast(70000, rank), part, gathered, all, dealt, exchanged, one(3, rank), rows(r + 1, rank);
+        std::vector<int> reduced(5, rank), cast(70000, rank), part, gathered, all, dealt, exchanged, one(3, rank),
+            rows(r + 1, rank);
         const std::vector<int> wide(2 * p + 1, 1), sent(2 * p, rank);
         std::vector<std::size_t> received;
         const std::vector<std::size_t> twos(p, 2);
@@ -113,7 +119,8 @@ TEST_CASE("communicators whose requests are waited for in different orders do no
                 if (i == 3 && half.is_member()) requests[i] = hvd::allreduce_async(half, d);
             }
             for (std::size_t i : order(rank * 3 + round, 4)) requests[i].wait();
-            expect(a.back() == p && b.back() == rows.size() && c.back() == columns.size(), "sums on three communicators");
+            expect(a.back() == p && b.back() == rows.size() && c.back() == columns.size(),
+                   "sums on three communicators");
             expect(d.back() == (half.is_member() ? 2 : 1), "the sum on a subset");
         }
     });
@@ -170,9 +177,7 @@ TEST_CASE("destroying an unfinished request waits for it") {
     on_workers(sizes, [](const World& world) {
         for (std::size_t n : {3u, 60000u}) {
             std::vector<int> x(n, 1);
-            {
-                const hvd::Request dropped = hvd::allreduce_async(world, x);
-            }
+            { const hvd::Request dropped = hvd::allreduce_async(world, x); }
             for (int e : x) expect(e == world.size(), "complete after the request is gone");
         }
     });
@@ -202,20 +207,22 @@ TEST_CASE("an exception on one rank while requests are under way ends the job wi
     for (int workers : {2, 3, 5}) {
         std::atomic<int> told{0};
         CHECK(hvd::launch<hvd::Local>(workers, [&](auto& world) {
-            std::vector<float> x(200000, 1), y(5, 1);
-            if (world.rank() == 1) {
-                hvd::Request request = hvd::allreduce_async(world, x);
-                throw std::runtime_error{"thrown on purpose"};
-            }
-            try {
-                hvd::Request first = hvd::allreduce_async(world, x), second = hvd::allreduce_async(world, y);
-                second.wait();
-                first.wait();
-            } catch (const hvd::PeerFailure& failure) {
-                if (failure.rank() == 1 && std::string{failure.what()}.find("thrown on purpose") != std::string::npos) ++told;
-                throw;
-            }
-        }) == 1);
+                  std::vector<float> x(200000, 1), y(5, 1);
+                  if (world.rank() == 1) {
+                      hvd::Request request = hvd::allreduce_async(world, x);
+                      throw std::runtime_error{"thrown on purpose"};
+                  }
+                  try {
+                      hvd::Request first = hvd::allreduce_async(world, x), second = hvd::allreduce_async(world, y);
+                      second.wait();
+                      first.wait();
+                  } catch (const hvd::PeerFailure& failure) {
+                      if (failure.rank() == 1 &&
+                          std::string{failure.what()}.find("thrown on purpose") != std::string::npos)
+                          ++told;
+                      throw;
+                  }
+              }) == 1);
         CHECK(told == workers - 1);
     }
 }

@@ -42,7 +42,8 @@ void sweep_choices() {
         CAPTURE(choice.title);
         for (int per_node : choice.ranks_per_node) {
             CAPTURE(per_node);
-            sweep([&](auto& world) { check_algorithm<Elements>(world, choice.algorithm, choice.options); }, all_sizes, per_node);
+            sweep([&](auto& world) { check_algorithm<Elements>(world, choice.algorithm, choice.options); }, all_sizes,
+                  per_node);
         }
     }
 }

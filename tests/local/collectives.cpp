@@ -21,7 +21,9 @@ void broadcast_from_all(const World& world) {
         for (std::size_t n : {0u, 1u, 17u, 4913u, 100003u}) {
             const Buffer<E> x{world.rank(), n}, want{root, n};
             hvd::broadcast(world, x.span(), root);
-            expect(n == 0 || std::memcmp(static_cast<const void*>(x.span().data()), want.span().data(), n * sizeof(E)) == 0, "broadcast");
+            expect(n == 0 ||
+                       std::memcmp(static_cast<const void*>(x.span().data()), want.span().data(), n * sizeof(E)) == 0,
+                   "broadcast");
         }
     }
 }
@@ -105,7 +107,8 @@ TEST_CASE("allgather of 17, 32, 81, 12, 15, 23, 22 rows") {
             for (int r = 0; r < world.size(); ++r)
                 for (std::size_t i = 0; i < rows(r) * 3; ++i)
                     expect(all.elements.at(at++) == 1000.0 * r + static_cast<double>(i), "rows in rank order");
-            expect(at == all.elements.size() && all.shape == std::vector<std::size_t>{at / 3, 3}, "the shape of the result");
+            expect(at == all.elements.size() && all.shape == std::vector<std::size_t>{at / 3, 3},
+                   "the shape of the result");
             const Matrix returned = hvd::allgather(world, mine);
             expect(returned.elements == all.elements && returned.shape == all.shape, "the result as a value");
         }
@@ -115,7 +118,8 @@ TEST_CASE("allgather of 17, 32, 81, 12, 15, 23, 22 rows") {
         const std::array<int, 2> pair{world.rank(), 7};
         const std::vector<int> from_array = hvd::allgather(world, pair);
         expect(from_array[from_array.size() - 2] == world.size() - 1, "of an array");
-        const std::vector<float> large = hvd::allgather(world, std::vector<float>(50000 + 1000 * static_cast<std::size_t>(world.rank()), 1.5f));
+        const std::vector<float> large =
+            hvd::allgather(world, std::vector<float>(50000 + 1000 * static_cast<std::size_t>(world.rank()), 1.5f));
         expect(large.back() == 1.5f, "of long tensors");
     });
 }
@@ -147,13 +151,16 @@ TEST_CASE("alltoall") {
             std::size_t before = 0;
             for (std::size_t to = 1; to < r; ++to) before += from + 2 * to;
             for (std::size_t i = 0; i < want * 3; ++i)
-                expect(got.elements.at(at++) == 10000.0 * static_cast<double>(from) + static_cast<double>(before * 3 + i), "rows");
+                expect(
+                    got.elements.at(at++) == 10000.0 * static_cast<double>(from) + static_cast<double>(before * 3 + i),
+                    "rows");
         }
         // Long ones, and nothing at all.
         const std::vector<float> much(30000 * p, static_cast<float>(r));
         std::vector<float> exchanged;
         hvd::alltoall(world, much, std::vector<std::size_t>(p, 30000), exchanged);
-        for (std::size_t i = 0; i < exchanged.size(); ++i) expect(exchanged[i] == static_cast<float>(i / 30000), "long rows");
+        for (std::size_t i = 0; i < exchanged.size(); ++i)
+            expect(exchanged[i] == static_cast<float>(i / 30000), "long rows");
         hvd::alltoall(world, std::vector<float>{}, std::vector<std::size_t>(p, 0), exchanged);
         expect(exchanged.empty(), "nothing");
     });
@@ -164,7 +171,8 @@ TEST_CASE("reduce_scatter, and back by allgather") {
         const auto p = static_cast<std::size_t>(world.size()), r = static_cast<std::size_t>(world.rank());
         for (std::size_t rows : {4 * p + p / 2, p - 1, std::size_t{0}, std::size_t{1}, p, std::size_t{20011}}) {
             Matrix x{rows, 2}, part;
-            for (std::size_t i = 0; i < x.elements.size(); ++i) x.elements[i] = hvd::testing::value<float>(world.rank(), i);
+            for (std::size_t i = 0; i < x.elements.size(); ++i)
+                x.elements[i] = hvd::testing::value<float>(world.rank(), i);
             const Matrix before = x;
             hvd::reduce_scatter(world, x, part);
             expect(part.shape[0] == rows / p + (r < rows % p ? 1 : 0), "the first ranks take one more");
@@ -193,7 +201,8 @@ TEST_CASE("gather and scatter") {
                 std::size_t at = 0;
                 for (std::size_t from = 0; from < p; ++from)
                     for (std::size_t i = 0; i < (from * 3) % 4 * 2; ++i)
-                        expect(all.elements.at(at++) == 100.0 * static_cast<double>(from) + static_cast<double>(i), "gather");
+                        expect(all.elements.at(at++) == 100.0 * static_cast<double>(from) + static_cast<double>(i),
+                               "gather");
                 expect(at == all.elements.size(), "no more");
             } else {
                 expect(all.elements.empty(), "outputs of other ranks are not used");
@@ -210,7 +219,8 @@ TEST_CASE("gather and scatter") {
             expect(even.size() == (r == 0 ? 4u : 3u), "even shares");
             std::vector<float> much(40000, static_cast<float>(r)), collected;
             hvd::gather(world, much, collected, root);
-            expect(!is_root || (collected.size() == 40000 * p && collected.back() == static_cast<float>(p - 1)), "long");
+            expect(!is_root || (collected.size() == 40000 * p && collected.back() == static_cast<float>(p - 1)),
+                   "long");
         }
     });
 }
@@ -221,7 +231,9 @@ TEST_CASE("objects") {
             Settings settings;
             if (world.rank() == root) settings = {"root " + std::to_string(root), {{1, 2}, {}, {3}}, root};
             hvd::broadcast_object(world, settings, root);
-            expect(settings.name == "root " + std::to_string(root) && settings.layers.size() == 3 && settings.layers[2][0] == 3 && settings.depth == root, "serialize");
+            expect(settings.name == "root " + std::to_string(root) && settings.layers.size() == 3 &&
+                       settings.layers[2][0] == 3 && settings.depth == root,
+                   "serialize");
             std::string word(world.rank() == root ? 100000 : 3, 'x');
             hvd::broadcast_object(world, word, root);
             expect(word.size() == 100000, "a long string");
@@ -236,10 +248,13 @@ TEST_CASE("objects") {
         const auto words = hvd::allgather_object(world, std::string(static_cast<std::size_t>(world.rank()), 'y'));
         const auto plains = hvd::allgather_object(world, Plain{world.rank(), 1});
         const auto settings = hvd::allgather_object(world, Settings{std::to_string(world.rank()), {}, world.rank()});
-        const auto lists = hvd::allgather_object(world, std::vector<std::vector<int>>(static_cast<std::size_t>(world.rank()), {1, 2}));
+        const auto lists =
+            hvd::allgather_object(world, std::vector<std::vector<int>>(static_cast<std::size_t>(world.rank()), {1, 2}));
         for (int r = 0; r < world.size(); ++r) {
             const auto i = static_cast<std::size_t>(r);
-            expect(words[i].size() == i && plains[i].a == r && settings[i].name == std::to_string(r) && lists[i].size() == i, "allgather_object");
+            expect(words[i].size() == i && plains[i].a == r && settings[i].name == std::to_string(r) &&
+                       lists[i].size() == i,
+                   "allgather_object");
         }
     });
 }
@@ -273,7 +288,9 @@ TEST_CASE("tensors of every kind") {
         hvd::allreduce(world, wide);
         hvd::allreduce(world, letters);
         hvd::allreduce(world, odd);
-        expect(c_array[2] == 3 * p && array[1] == 2 * p && vector[0] == 1 && vector[1] == p && number == static_cast<float>(p), "plain ranges");
+        expect(c_array[2] == 3 * p && array[1] == 2 * p && vector[0] == 1 && vector[1] == p &&
+                   number == static_cast<float>(p),
+               "plain ranges");
         expect(fixed.elements[2] == 5 * p && other.elements[2] == 5 * p && into[2] == 5 * p * p, "classes");
         expect(flags[0] && flags[1] && wide[0] == p && letters[1] == 2 * p && odd[0] == p, "scalars");
     });

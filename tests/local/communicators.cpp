@@ -58,7 +58,8 @@ TEST_CASE("subset: the order given, overlapping ones") {
             if (pairs[i].is_member()) requests.push_back(hvd::allreduce_async(pairs[i], data[i]));
         }
         for (auto& request : requests) request.wait();
-        for (std::size_t i = 0; i < pairs.size(); ++i) expect(data[i][0] == (pairs[i].is_member() ? 2 : 1), "both overlapping sums");
+        for (std::size_t i = 0; i < pairs.size(); ++i)
+            expect(data[i][0] == (pairs[i].is_member() ? 2 : 1), "both overlapping sums");
     });
 }
 
@@ -96,21 +97,25 @@ TEST_CASE("barriers of disjoint subsets are independent") {
 }
 
 TEST_CASE("nodes are inherited, also uneven ones") {
-    on_workers({5}, [](const World& world) {  // nodes {0, 1}, {2, 3}, {4}
-        const int rank = world.rank();
-        expect(world.local_rank() == rank % 2 && world.local_size() == (rank == 4 ? 1 : 2), "local");
-        expect(world.cross_rank() == rank / 2 && world.cross_size() == (rank % 2 == 0 ? 3 : 2), "cross");
-        expect(!world.is_homogeneous(), "uneven");
-        const auto evens = world.split(rank % 2);
-        expect(evens.local_size() == 1 && evens.cross_size() == evens.size() && evens.is_homogeneous(), "one rank of each node");
-        const auto three = world.subset({3, 0, 2});
-        if (three.is_member()) {
-            expect(three.local_size() == (rank == 0 ? 1 : 2) && three.local_rank() == (rank == 2 ? 1 : 0), "nodes by their old names");
-            std::vector<long> x(100, rank);
-            hvd::allreduce(three.with(hvd::Hierarchical{hvd::Ring{}, hvd::Tree{}}), x);
-            expect(x[99] == 5, "Hierarchical on a subset");
-        }
-    }, {.ranks_per_node = 2});
+    on_workers({5},
+               [](const World& world) {  // nodes {0, 1}, {2, 3}, {4}
+                   const int rank = world.rank();
+                   expect(world.local_rank() == rank % 2 && world.local_size() == (rank == 4 ? 1 : 2), "local");
+                   expect(world.cross_rank() == rank / 2 && world.cross_size() == (rank % 2 == 0 ? 3 : 2), "cross");
+                   expect(!world.is_homogeneous(), "uneven");
+                   const auto evens = world.split(rank % 2);
+                   expect(evens.local_size() == 1 && evens.cross_size() == evens.size() && evens.is_homogeneous(),
+                          "one rank of each node");
+                   const auto three = world.subset({3, 0, 2});
+                   if (three.is_member()) {
+                       expect(three.local_size() == (rank == 0 ? 1 : 2) && three.local_rank() == (rank == 2 ? 1 : 0),
+                              "nodes by their old names");
+                       std::vector<long> x(100, rank);
+                       hvd::allreduce(three.with(hvd::Hierarchical{hvd::Ring{}, hvd::Tree{}}), x);
+                       expect(x[99] == 5, "Hierarchical on a subset");
+                   }
+               },
+               {.ranks_per_node = 2});
 }
 
 TEST_CASE("many communicators come and go") {

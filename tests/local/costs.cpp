@@ -73,14 +73,17 @@ TEST_CASE("HalvingDoubling") {
 
 TEST_CASE("Hierarchical: between nodes 2(N-1)/N n/l bytes per rank") {
     for (int per_node : {1, 2, 3, 4}) {
-        on_workers({per_node, 2 * per_node, 3 * per_node, 4 * per_node}, [per_node](const World& world) {
-            const auto l = static_cast<std::size_t>(per_node), nodes = static_cast<std::size_t>(world.size()) / l;
-            const std::size_t n = 48 * l * nodes;
-            const auto sent = traffic(world, hvd::Hierarchical{hvd::Ring{}, hvd::Ring{}}, n);
-            expect(sent.bytes_between_nodes == 2 * (nodes - 1) * n / nodes / l * sizeof(float), "between nodes");
-            expect(sent.messages_between_nodes == 2 * (nodes - 1), "messages between nodes");
-            expect(sent.bytes - sent.bytes_between_nodes == 2 * (l - 1) * n / l * sizeof(float), "inside nodes");
-        }, {.ranks_per_node = per_node});
+        on_workers(
+            {per_node, 2 * per_node, 3 * per_node, 4 * per_node},
+            [per_node](const World& world) {
+                const auto l = static_cast<std::size_t>(per_node), nodes = static_cast<std::size_t>(world.size()) / l;
+                const std::size_t n = 48 * l * nodes;
+                const auto sent = traffic(world, hvd::Hierarchical{hvd::Ring{}, hvd::Ring{}}, n);
+                expect(sent.bytes_between_nodes == 2 * (nodes - 1) * n / nodes / l * sizeof(float), "between nodes");
+                expect(sent.messages_between_nodes == 2 * (nodes - 1), "messages between nodes");
+                expect(sent.bytes - sent.bytes_between_nodes == 2 * (l - 1) * n / l * sizeof(float), "inside nodes");
+            },
+            {.ranks_per_node = per_node});
     }
 }
 

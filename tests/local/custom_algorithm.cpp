@@ -41,5 +41,9 @@ private:
 TEST_CASE("an algorithm with name, prepare and run only") {
     using Few = hvd::testing::Elements<bool, std::int8_t, hvd::float16, double, std::complex<float>>;
     sweep([](auto& world) { check_algorithm<Few>(world, OverRankZero{}); }, {1, 2, 3, 5, 8});
-    sweep([](auto& world) { check_algorithm<Few>(world, hvd::Hierarchical{OverRankZero{}, OverRankZero{}}); }, {4, 5}, 2);
+    sweep(
+        [](auto& world) {
+            check_algorithm<Few>(world, hvd::Hierarchical{OverRankZero{}, OverRankZero{}});
+        },
+        {4, 5}, 2);
 }

@@ -10,9 +10,11 @@ namespace {
 void each_in_turn(const World& world, const std::function<void(const World&, bool odd)>& call,
                   const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     for (int who = 0; who < world.size(); ++who) {
-        const std::string text = expect_mismatch(world, [&] { call(world, world.rank() == who); }, file, line);
+        const std::string text = expect_mismatch(
+            world, [&] { call(world, world.rank() == who); }, file, line);
         if (world.size() > 2)
-            expect(text.find("rank " + std::to_string(who)) != text.npos, "the odd rank is not named: " + text, file, line);
+            expect(text.find("rank " + std::to_string(who)) != text.npos, "the odd rank is not named: " + text, file,
+                   line);
     }
 }
 
@@ -39,7 +41,8 @@ TEST_CASE("allreduce: lengths") {
             std::vector<float> x(static_cast<std::size_t>(world.rank()) + 1);
             hvd::allreduce(world, x);
         });
-        expect(text.find("allreduce") != text.npos && text.find("float") != text.npos, "the text does not say what: " + text);
+        expect(text.find("allreduce") != text.npos && text.find("float") != text.npos,
+               "the text does not say what: " + text);
     });
 }
 
@@ -94,7 +97,8 @@ TEST_CASE("allreduce: element types, operations, scales") {
             });
             each_in_turn(world, [&](const World& w, bool odd) {
                 std::vector<float> x(n);
-                hvd::allreduce(w, x, hvd::sum, odd ? hvd::ReduceOptions{.prescale = 2.0} : hvd::ReduceOptions{.postscale = 2.0});
+                hvd::allreduce(w, x, hvd::sum,
+                               odd ? hvd::ReduceOptions{.prescale = 2.0} : hvd::ReduceOptions{.postscale = 2.0});
             });
         }
     });
@@ -105,7 +109,8 @@ TEST_CASE("groups of different make-up") {
         std::vector<float> a(3), b(5), c(3);
         std::vector<double> d(3);
         std::vector<int> i(3);
-        const auto pair = [&](const std::function<void(const World&)>& usual, const std::function<void(const World&)>& other) {
+        const auto pair = [&](const std::function<void(const World&)>& usual,
+                              const std::function<void(const World&)>& other) {
             each_in_turn(world, [&](const World& w, bool odd) { (odd ? other : usual)(w); });
         };
         const auto usual = [&](const World& w) { hvd::allreduce(w, std::tie(a, b)); };
@@ -188,7 +193,9 @@ TEST_CASE("different kinds of call") {
         },
         [](const World& w) { hvd::allgather_object(w, std::string{"words"}); },
         [](const World& w) { static_cast<void>(w.split(0)); },
-        [](const World& w) { static_cast<void>(w.subset({0, 1})); },
+        [](const World& w) {
+            static_cast<void>(w.subset({0, 1}));
+        },
         [](const World& w) { static_cast<void>(w.with(hvd::Ring{})); },
     };
     on_workers({2, 3, 5}, [&](const World& world) {
@@ -199,7 +206,8 @@ TEST_CASE("different kinds of call") {
                 try {
                     expect_mismatch(world, [&] { (world.rank() == who ? calls[b] : calls[a])(world); });
                 } catch (const hvd::testing::Failure& failure) {
-                    throw hvd::testing::Failure{"calls " + std::to_string(a) + " and " + std::to_string(b) + ": " + failure.what()};
+                    throw hvd::testing::Failure{"calls " + std::to_string(a) + " and " + std::to_string(b) + ": " +
+                                                failure.what()};
                 }
             }
         }

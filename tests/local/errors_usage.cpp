@@ -13,10 +13,11 @@ struct Crooked {
 const std::vector<int> sizes{2, 3, 4, 5};
 
 // `call(wrong)` on every rank, where `wrong` holds on one of them: each in turn.
-void each_wrong_in_turn(const World& world, const std::function<void(bool wrong)>& call, const char* file = __builtin_FILE(),
-                        int line = __builtin_LINE()) {
+void each_wrong_in_turn(const World& world, const std::function<void(bool wrong)>& call,
+                        const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     for (int who = 0; who < world.size(); ++who)
-        expect_one_wrong(world, who, [&] { call(world.rank() == who); }, file, line);
+        expect_one_wrong(
+            world, who, [&] { call(world.rank() == who); }, file, line);
 }
 
 }  // namespace
@@ -54,11 +55,15 @@ TEST_CASE("a root that does not exist, on all") {
             expect_all_wrong(world, [&] { hvd::broadcast_object(world, word, root); });
             expect_all_wrong(world, [&] { hvd::broadcast_async(world, x, root).wait(); });
             // A different one on each rank.
-            if (world.size() > 1) expect_all_wrong(world, [&] { hvd::broadcast(world, x, root < 0 ? root - world.rank() : world.size() + world.rank()); });
+            if (world.size() > 1)
+                expect_all_wrong(world, [&] {
+                    hvd::broadcast(world, x, root < 0 ? root - world.rank() : world.size() + world.rank());
+                });
         }
         const std::string text = expect_throws<hvd::UsageError>([&] { hvd::broadcast(world, x, 77); });
-        expect(text.find("77") != text.npos && text.find("broadcast on rank " + std::to_string(world.rank())) != text.npos,
-               "the text does not say which root and where: " + text);
+        expect(
+            text.find("77") != text.npos && text.find("broadcast on rank " + std::to_string(world.rank())) != text.npos,
+            "the text does not say which root and where: " + text);
     });
 }
 
@@ -68,7 +73,9 @@ TEST_CASE("an output that is too short and cannot grow") {
         const std::vector<int> in(4, world.rank());
         const std::vector<int> rows(2 * p, 1);
         std::vector<int> enough(20 * p);
-        const auto room = [&](bool wrong, std::size_t needed) { return std::span{enough.data(), wrong ? needed - 1 : needed}; };
+        const auto room = [&](bool wrong, std::size_t needed) {
+            return std::span{enough.data(), wrong ? needed - 1 : needed};
+        };
         each_wrong_in_turn(world, [&](bool wrong) { hvd::allreduce(world, in, room(wrong, 4)); });
         each_wrong_in_turn(world, [&](bool wrong) {
             std::array<int, 3> three{};
@@ -102,7 +109,8 @@ TEST_CASE("alltoall: counts") {
         const std::vector<int> rows(2 * p, 1);
         std::vector<int> out;
         const auto call = [&](std::vector<std::size_t> counts) { hvd::alltoall(world, rows, counts, out); };
-        std::vector<std::size_t> right(p, 2), too_many = right, too_few_rows = right, short_list(p - 1, 2), long_list(p + 1, 2);
+        std::vector<std::size_t> right(p, 2), too_many = right, too_few_rows = right, short_list(p - 1, 2),
+                                              long_list(p + 1, 2);
         ++too_many[0];
         --too_few_rows[p - 1];
         for (const auto& wrong_counts : {too_many, too_few_rows, short_list, long_list, {}}) {
@@ -120,11 +128,13 @@ TEST_CASE("scatter and gather: counts, rows, shapes") {
         for (int root = 0; root < world.size(); ++root) {
             const bool is_root = world.rank() == root;
             // Only the root sees that what the ranks want does not add up.
-            expect_one_wrong(world, root, [&] { hvd::scatter(world, is_root ? std::vector<int>(2 * p + 1) : rows, out, root); });
+            expect_one_wrong(world, root,
+                             [&] { hvd::scatter(world, is_root ? std::vector<int>(2 * p + 1) : rows, out, root); });
             std::vector<std::size_t> counts(p, 2);
             ++counts[0];
             expect_one_wrong(world, root, [&] { hvd::scatter(world, rows, counts, out, root); });
-            expect_one_wrong(world, root, [&] { hvd::scatter(world, rows, std::vector<std::size_t>(p - 1, 2), out, root); });
+            expect_one_wrong(world, root,
+                             [&] { hvd::scatter(world, rows, std::vector<std::size_t>(p - 1, 2), out, root); });
             std::vector<std::size_t> right(p, 2);
             hvd::scatter(world, rows, right, out, root);
             expect(out.size() == 2 && out[1] == 1, "scatter by counts");
@@ -204,9 +214,7 @@ TEST_CASE("asynchronous calls: the error comes at wait, to everybody, again and 
             expect(before[n - 1] == p && after[n - 1] == 2 * p, "the neighbours of a refused call");
             expect_works(world);
             // Nobody waits: the request goes with its error, and the communicator works.
-            {
-                const hvd::Request ignored = hvd::allreduce_async(world, wrong);
-            }
+            { const hvd::Request ignored = hvd::allreduce_async(world, wrong); }
             expect_works(world);
         }
         // Every kind of call.
@@ -225,24 +233,29 @@ TEST_CASE("asynchronous calls: the error comes at wait, to everybody, again and 
         expect_mismatch(world, [&] { hvd::allreduce_async(world, std::tie(x, x)).wait(); });
         expect_one_wrong(world, world.size() - 1, [&] { hvd::alltoall_async(world, x, counts, out, received).wait(); });
         std::vector<double> y(4), out_y;
-        expect_mismatch(world, [&] { (odd ? hvd::allgather_async(world, x, out) : hvd::allgather_async(world, y, out_y)).wait(); });
+        expect_mismatch(
+            world, [&] { (odd ? hvd::allgather_async(world, x, out) : hvd::allgather_async(world, y, out_y)).wait(); });
     });
 }
 
 TEST_CASE("without checks a rank sees its own errors, and right calls work") {
-    on_workers({1, 2, 3, 5}, [](const World& world) {
-        std::vector<int> x(3), out;
-        expect(!world.options().checks, "checks are off");
-        const auto p = static_cast<std::size_t>(world.size());
-        expect_all_wrong(world, [&] { hvd::broadcast(world, x, world.size()); });
-        expect_all_wrong(world, [&] { hvd::reduce(world, x, -1); });
-        expect_all_wrong(world, [&] { hvd::gather(world, x, out, -1); });
-        expect_all_wrong(world, [&] { hvd::scatter(world, x, out, -1); });
-        expect_all_wrong(world, [&] { hvd::broadcast_async(world, x, -1).wait(); });
-        expect_all_wrong(world, [&] { hvd::alltoall(world, x, std::vector<std::size_t>(p, 3), std::span<int>{}); });
-        expect_all_wrong(world, [&] { static_cast<void>(world.subset({0, 0})); });
-        expect_all_wrong(world, [&] { hvd::allreduce(world, x, std::span{x.data(), 2}); });
-        // A rank alone in the wrong leaves the others alone, who have not called.
-        if (world.rank() == 0) expect_throws<hvd::UsageError>([&] { hvd::allreduce(world, x, std::span<int>{}); });
-    }, {.checks = false});
+    on_workers({1, 2, 3, 5},
+               [](const World& world) {
+                   std::vector<int> x(3), out;
+                   expect(!world.options().checks, "checks are off");
+                   const auto p = static_cast<std::size_t>(world.size());
+                   expect_all_wrong(world, [&] { hvd::broadcast(world, x, world.size()); });
+                   expect_all_wrong(world, [&] { hvd::reduce(world, x, -1); });
+                   expect_all_wrong(world, [&] { hvd::gather(world, x, out, -1); });
+                   expect_all_wrong(world, [&] { hvd::scatter(world, x, out, -1); });
+                   expect_all_wrong(world, [&] { hvd::broadcast_async(world, x, -1).wait(); });
+                   expect_all_wrong(world,
+                                    [&] { hvd::alltoall(world, x, std::vector<std::size_t>(p, 3), std::span<int>{}); });
+                   expect_all_wrong(world, [&] { static_cast<void>(world.subset({0, 0})); });
+                   expect_all_wrong(world, [&] { hvd::allreduce(world, x, std::span{x.data(), 2}); });
+                   // A rank alone in the wrong leaves the others alone, who have not called.
+                   if (world.rank() == 0)
+                       expect_throws<hvd::UsageError>([&] { hvd::allreduce(world, x, std::span<int>{}); });
+               },
+               {.checks = false});
 }

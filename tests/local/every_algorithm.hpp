@@ -64,7 +64,8 @@ private:
                 if (algorithm) f(index, *algorithm);
             };
             (visit(std::integral_constant<std::size_t, I>{}, std::get<I>(algorithms)), ...);
-        }(std::index_sequence_for<A...>{});
+        }
+        (std::index_sequence_for<A...>{});
     }
 };
 
@@ -99,7 +100,8 @@ void with_every_algorithm(const World& world, Body body) {
     body(world);
     for (const Chosen& algorithm :
          {chosen(hvd::Ring{}), chosen(in_segments<hvd::Ring>(3000)), chosen(hvd::Tree{}), chosen(two_trees(3000)),
-          chosen(hvd::HalvingDoubling{}), chosen(in_segments<hvd::HalvingDoubling>(3000)), chosen(RingTree{}), chosen(TreeRing{})})
+          chosen(hvd::HalvingDoubling{}), chosen(in_segments<hvd::HalvingDoubling>(3000)), chosen(RingTree{}),
+          chosen(TreeRing{})})
         body(world.with(algorithm));
 }
 

@@ -66,10 +66,10 @@ TEST_CASE("an exception on one rank ends all at their next call, in whatever the
                 CAPTURE(c);
                 std::atomic<int> heard{0};
                 CHECK(hvd::launch<hvd::Local>(workers, [&](auto& world) {
-                    hvd::barrier(world);
-                    if (world.rank() == who) throw std::runtime_error{"the first cause"};
-                    expect_peer_failure(who, "the first cause", heard, [&] { calls[c](world); });
-                }) == 1);
+                          hvd::barrier(world);
+                          if (world.rank() == who) throw std::runtime_error{"the first cause"};
+                          expect_peer_failure(who, "the first cause", heard, [&] { calls[c](world); });
+                      }) == 1);
                 CHECK(heard == workers - 1);
             }
         }
@@ -80,29 +80,29 @@ TEST_CASE("a rank that computes hears of it at its next call") {
     std::atomic<bool> failed{false};
     std::atomic<int> heard{0};
     CHECK(hvd::launch<hvd::Local>(3, [&](auto& world) {
-        if (world.rank() == 1) {
-            failed = true;
-            throw 42;  // anything may be thrown
-        }
-        while (!failed) ::sched_yield();
-        volatile double x = 1;
-        for (int i = 0; i < 1000000; ++i) x = x * 1.0000001;
-        expect_peer_failure(1, "no std::exception", heard, [&] {
-            for (;;) hvd::barrier(world);
-        });
-    }) == 1);
+              if (world.rank() == 1) {
+                  failed = true;
+                  throw 42;  // anything may be thrown
+              }
+              while (!failed) ::sched_yield();
+              volatile double x = 1;
+              for (int i = 0; i < 1000000; ++i) x = x * 1.0000001;
+              expect_peer_failure(1, "no std::exception", heard, [&] {
+                  for (;;) hvd::barrier(world);
+              });
+          }) == 1);
     CHECK(heard == 2);
 }
 
 TEST_CASE("subsets of the failed rank's world end, too, without it in them") {
     std::atomic<int> heard{0};
     CHECK(hvd::launch<hvd::Local>(4, [&](auto& world) {
-        const auto rest = world.split(world.rank() == 3 ? 1 : 0);
-        if (world.rank() == 3) throw std::runtime_error{"cause"};
-        expect_peer_failure(3, "cause", heard, [&] {
-            for (;;) hvd::barrier(rest);
-        });
-    }) == 1);
+              const auto rest = world.split(world.rank() == 3 ? 1 : 0);
+              if (world.rank() == 3) throw std::runtime_error{"cause"};
+              expect_peer_failure(3, "cause", heard, [&] {
+                  for (;;) hvd::barrier(rest);
+              });
+          }) == 1);
     CHECK(heard == 3);
 }
 
@@ -110,27 +110,27 @@ TEST_CASE("a rank that leaves early is found out by those that still call") {
     for (int workers : {2, 3, 5}) {
         std::atomic<int> heard{0};
         CHECK(hvd::launch<hvd::Local>(workers, [&](auto& world) {
-            if (world.rank() == 0) return;
-            std::vector<int> x(3);
-            try {
-                hvd::allreduce(world, x);
-            } catch (const hvd::MismatchError& e) {
-                if (std::string{e.what()}.find("rank 0") != std::string::npos) ++heard;
-                throw;
-            }
-        }) == 1);
+                  if (world.rank() == 0) return;
+                  std::vector<int> x(3);
+                  try {
+                      hvd::allreduce(world, x);
+                  } catch (const hvd::MismatchError& e) {
+                      if (std::string{e.what()}.find("rank 0") != std::string::npos) ++heard;
+                      throw;
+                  }
+              }) == 1);
         CHECK(heard == workers - 1);
     }
 }
 
 TEST_CASE("a handled error is no failure") {
     CHECK(hvd::launch<hvd::Local>(3, [](auto& world) {
-        std::vector<int> x(static_cast<std::size_t>(world.rank()));
-        try {
-            hvd::allreduce(world, x);
-        } catch (const hvd::MismatchError&) {
-        }
-    }) == 0);
+              std::vector<int> x(static_cast<std::size_t>(world.rank()));
+              try {
+                  hvd::allreduce(world, x);
+              } catch (const hvd::MismatchError&) {
+              }
+          }) == 0);
 }
 
 TEST_CASE("workers: by number, options, environment") {
@@ -173,30 +173,37 @@ TEST_CASE("launch: forms and options") {
     };
     CHECK(hvd::launch<hvd::Local>(argc, argv, body, {.workers = 3}) == 0);
     CHECK(hvd::launch<hvd::Local, hvd::Ring>(2, body) == 0);
-    CHECK(hvd::launch<hvd::Local>(4, [&](auto& world) {
-        body(world);
-        expect(world.local_size() == 2 && world.cross_size() == 2 && world.is_homogeneous(), "nodes of two");
-    }, {.ranks_per_node = 2}) == 0);
+    CHECK(hvd::launch<hvd::Local>(
+              4,
+              [&](auto& world) {
+                  body(world);
+                  expect(world.local_size() == 2 && world.cross_size() == 2 && world.is_homogeneous(), "nodes of two");
+              },
+              {.ranks_per_node = 2}) == 0);
     CHECK(hvd::launch(argc, argv, body, {.workers = 2}) == 0);
     CHECK(ran == 9 + 4 + 16 + 4);
-    CHECK(hvd::launch<hvd::Local>(2, [](auto& world) { expect(!world.options().checks, "checks off"); }, {.checks = false}) == 0);
+    CHECK(hvd::launch<hvd::Local>(2, [](auto& world) { expect(!world.options().checks, "checks off"); },
+                                  {.checks = false}) == 0);
 }
 
 TEST_CASE("a stalled rank is waited for no longer than stall_abort") {
     const Environment abort{"HVD_STALL_SHUTDOWN_TIME_SECONDS", "0.2"};
     std::atomic<int> stalled{0};
     std::atomic<bool> done{false};
-    CHECK(hvd::launch<hvd::Local>(2, [&](auto& world) {
-        if (world.rank() == 1) {
-            while (!done) ::sched_yield();  // does something else
-            return;
-        }
-        try {
-            hvd::barrier(world);
-        } catch (const hvd::StallError& e) {
-            if (std::string{e.what()}.find("barrier on rank 0 of 2") != std::string::npos) ++stalled;
-        }
-        done = true;
-    }, {.checks = false}) == 0);
+    CHECK(hvd::launch<hvd::Local>(2,
+                                  [&](auto& world) {
+                                      if (world.rank() == 1) {
+                                          while (!done) ::sched_yield();  // does something else
+                                          return;
+                                      }
+                                      try {
+                                          hvd::barrier(world);
+                                      } catch (const hvd::StallError& e) {
+                                          if (std::string{e.what()}.find("barrier on rank 0 of 2") != std::string::npos)
+                                              ++stalled;
+                                      }
+                                      done = true;
+                                  },
+                                  {.checks = false}) == 0);
     CHECK(stalled == 1);
 }

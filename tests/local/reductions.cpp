@@ -66,7 +66,8 @@ TEST_CASE("scale factors") {
         std::vector<hvd::float16> h(4, hvd::float16{3.0f});
         hvd::allreduce(world, h, hvd::sum, {.prescale = 0.1});
         const auto tenth = static_cast<double>(static_cast<float>(hvd::float16{0.1f * 3.0f}));
-        expect(std::abs(static_cast<double>(static_cast<float>(h[0])) - tenth * p) <= 2e-3 * p * tenth * p, "float16 scales in float");
+        expect(std::abs(static_cast<double>(static_cast<float>(h[0])) - tenth * p) <= 2e-3 * p * tenth * p,
+               "float16 scales in float");
         std::vector<std::complex<float>> z(2, {1, -2});
         hvd::allreduce(world, z, hvd::sum, {.postscale = 3});
         expect(z[1] == std::complex<float>(3.0f * static_cast<float>(p), -6.0f * static_cast<float>(p)), "complex");
@@ -80,7 +81,8 @@ TEST_CASE("scale factors") {
         expect(small[0] == 100, "an average of bytes does not overflow on its way");
         std::vector<hvd::float16> top(2, hvd::float16{60000.0f});
         hvd::allreduce(world, top, hvd::average);
-        expect(std::abs(static_cast<float>(top[1]) - 60000.0f) <= 60000 * 2e-3f * static_cast<float>(p), "an average of float16 does not overflow on its way");
+        expect(std::abs(static_cast<float>(top[1]) - 60000.0f) <= 60000 * 2e-3f * static_cast<float>(p),
+               "an average of float16 does not overflow on its way");
         hvd::allreduce(world, mean, hvd::average, {.prescale = 2, .postscale = 0.5});
         expect(mean[1] == 5, "average with both");
     });
@@ -132,7 +134,8 @@ TEST_CASE("the result of a group is that of its tensors alone") {
         hvd::allreduce(world, group, hvd::adasum);
         for (auto& x : alone) hvd::allreduce(world, x, hvd::adasum);
         for (std::size_t i = 0; i < 10; ++i)
-            expect(std::memcmp(group[i].data(), alone[i].data(), alone[i].size() * sizeof(float)) == 0, "adasum looks at each tensor");
+            expect(std::memcmp(group[i].data(), alone[i].data(), alone[i].size() * sizeof(float)) == 0,
+                   "adasum looks at each tensor");
     });
 }
 
@@ -141,7 +144,8 @@ TEST_CASE("a scalar and an operation of the user's") {
         with_every_algorithm(world, [](const auto& comm) {
             for (std::size_t n : {1u, 17u, 5000u}) {
                 std::vector<Best> x(n), out;
-                for (std::size_t i = 0; i < n; ++i) x[i] = {static_cast<double>(hvd::testing::scrambled(comm.rank(), i) % 50), comm.rank()};
+                for (std::size_t i = 0; i < n; ++i)
+                    x[i] = {static_cast<double>(hvd::testing::scrambled(comm.rank(), i) % 50), comm.rank()};
                 hvd::allreduce(comm, x, out, Better{});
                 for (std::size_t i = 0; i < n; ++i) {
                     Best want{-1, 0};
@@ -164,6 +168,7 @@ TEST_CASE("complex numbers") {
         hvd::allreduce(world, z, hvd::product);
         hvd::allreduce(world, w, hvd::average);
         const std::complex<double> powers[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
-        expect(std::abs(z[6] - powers[world.size() % 4]) < 1e-13 && std::abs(w[0] - std::complex<double>(0, 1)) < 1e-13, "powers of i");
+        expect(std::abs(z[6] - powers[world.size() % 4]) < 1e-13 && std::abs(w[0] - std::complex<double>(0, 1)) < 1e-13,
+               "powers of i");
     });
 }

@@ -41,16 +41,22 @@ TEST_CASE("opposite signs, infinity, NaN") {
                     hvd::allreduce(comm, most, hvd::max);
                     hvd::allreduce(comm, mean, hvd::average);
                     hvd::allreduce(comm, product, hvd::product);
-                    expect(static_cast<float>(sum[3]) == inf && static_cast<float>(sum[5]) == -inf && is_nan(sum[8]), "sums");
+                    expect(static_cast<float>(sum[3]) == inf && static_cast<float>(sum[5]) == -inf && is_nan(sum[8]),
+                           "sums");
                     expect(static_cast<float>(sum[11]) == (p % 2 == 0 ? 0.0f : 5.0f), "opposite signs");
                     expect(p == 1 ? static_cast<float>(sum[13]) == inf : is_nan(sum[13]), "inf - inf");
                     expect(static_cast<float>(mean[3]) == inf && is_nan(mean[8]), "averages");
-                    expect(static_cast<float>(product[3]) == inf && static_cast<float>(product[5]) == -inf && is_nan(product[8]), "products");
+                    expect(static_cast<float>(product[3]) == inf && static_cast<float>(product[5]) == -inf &&
+                               is_nan(product[8]),
+                           "products");
                     expect(is_nan(least[8]) && is_nan(most[8]), "min and max pass NaN on");
-                    expect(static_cast<float>(least[5]) == -inf && static_cast<float>(most[3]) == inf, "min and max of infinities");
+                    expect(static_cast<float>(least[5]) == -inf && static_cast<float>(most[3]) == inf,
+                           "min and max of infinities");
                     expect(static_cast<float>(least[3]) == (p == 1 ? inf : 1.0f), "min beside an infinity");
                     for (std::size_t i : {0u, 1u, 18u})
-                        expect(static_cast<float>(least[i]) == static_cast<float>(i) && static_cast<float>(most[i]) == static_cast<float>(i), "neighbours");
+                        expect(static_cast<float>(least[i]) == static_cast<float>(i) &&
+                                   static_cast<float>(most[i]) == static_cast<float>(i),
+                               "neighbours");
                 }
             };
             try_type(float{});
@@ -68,16 +74,22 @@ TEST_CASE("adasum") {
             orthogonal[r] = E{static_cast<float>(r + 1)};
             hvd::allreduce(world, orthogonal, hvd::adasum);
             for (std::size_t i = 0; i < p; ++i)
-                expect(std::abs(static_cast<double>(orthogonal[i]) - static_cast<double>(i + 1)) <= slack * static_cast<double>(p * (i + 1)), "orthogonal vectors add up");
+                expect(std::abs(static_cast<double>(orthogonal[i]) - static_cast<double>(i + 1)) <=
+                           slack * static_cast<double>(p * (i + 1)),
+                       "orthogonal vectors add up");
             for (std::size_t i = 0; i < 100; ++i) parallel[i] = E{static_cast<float>(i % 9) - 4};
             const std::vector<E> same = parallel;
             hvd::allreduce(world, parallel, hvd::adasum);
             for (std::size_t i = 0; i < 100; ++i)
-                expect(std::abs(static_cast<double>(parallel[i]) - static_cast<double>(same[i])) <= slack * 4 * static_cast<double>(p), "equal vectors give themselves");
+                expect(std::abs(static_cast<double>(parallel[i]) - static_cast<double>(same[i])) <=
+                           slack * 4 * static_cast<double>(p),
+                       "equal vectors give themselves");
             // Tiny, huge, zero.
-            for (float scale : {std::numeric_limits<E>::lowest() < E{-1e30f} ? 1e30f : 1e4f, std::numeric_limits<E>::lowest() < E{-1e30f} ? 1e-36f : 1e-4f, 0.0f}) {
+            for (float scale : {std::numeric_limits<E>::lowest() < E{-1e30f} ? 1e30f : 1e4f,
+                                std::numeric_limits<E>::lowest() < E{-1e30f} ? 1e-36f : 1e-4f, 0.0f}) {
                 std::vector<E> x(50);
-                for (std::size_t i = 0; i < 50; ++i) x[i] = E{(static_cast<float>((i * 7 + r * 3) % 11) - 5.0f) / 5.0f * scale};
+                for (std::size_t i = 0; i < 50; ++i)
+                    x[i] = E{(static_cast<float>((i * 7 + r * 3) % 11) - 5.0f) / 5.0f * scale};
                 hvd::allreduce(world, x, hvd::adasum);
                 for (E e : x) expect(std::isfinite(static_cast<float>(e)), "neither NaN nor overflow");
                 if (scale > 0) expect(norm(x) > 0, "tiny values do not vanish");
@@ -94,9 +106,12 @@ TEST_CASE("adasum") {
             hvd::allreduce(world, y, hvd::adasum);
             expect(norm(x) <= lengths * (1 + slack * static_cast<double>(p)), "not longer than the sum of lengths");
             for (std::size_t i = 0; i < 30; ++i)
-                expect(std::abs(4 * static_cast<double>(x[i]) - static_cast<double>(y[i])) <= 4 * slack * lengths * static_cast<double>(p), "scales with its input");
+                expect(std::abs(4 * static_cast<double>(x[i]) - static_cast<double>(y[i])) <=
+                           4 * slack * lengths * static_cast<double>(p),
+                       "scales with its input");
             const auto hash = hvd::testing::hash_of(x.data(), x.size() * sizeof(E));
-            for (std::uint64_t other : hvd::allgather(world, std::vector<std::uint64_t>{hash})) expect(other == hash, "equal in every bit on all ranks");
+            for (std::uint64_t other : hvd::allgather(world, std::vector<std::uint64_t>{hash}))
+                expect(other == hash, "equal in every bit on all ranks");
         };
         try_type(float{}, 1e-6);
         try_type(double{}, 1e-13);
@@ -121,6 +136,7 @@ TEST_CASE("adasum of 16-bit floats") {
         hvd::allreduce(world, x, hvd::adasum);
         hvd::allreduce(world, y, hvd::adasum);
         for (std::size_t i = 0; i < p; ++i)
-            expect(std::abs(static_cast<float>(x[i]) - 100) < 1 && std::abs(static_cast<float>(y[i]) - 2) < 0.1f, "16-bit floats");
+            expect(std::abs(static_cast<float>(x[i]) - 100) < 1 && std::abs(static_cast<float>(y[i]) - 2) < 0.1f,
+                   "16-bit floats");
     });
 }

@@ -7,21 +7,25 @@
 TEST_CASE("Local") {
     for (int per_node : {0, 1, 2, 3}) {
         CAPTURE(per_node);
-        on_workers({1, 2, 3, 4, 5, 8}, [](const World& world) {
-            hvd::testing::check_transport(world.transport());
-            expect_works(world);
-        }, {.ranks_per_node = per_node});
+        on_workers({1, 2, 3, 4, 5, 8},
+                   [](const World& world) {
+                       hvd::testing::check_transport(world.transport());
+                       expect_works(world);
+                   },
+                   {.ranks_per_node = per_node});
     }
 }
 
 TEST_CASE("Counting") {
-    on_workers({1, 2, 3, 5}, [](const World& world) {
-        hvd::testing::Counting counting{world.transport()};
-        hvd::testing::check_transport(counting);
-        expect((counting.traffic().messages > 0) == (world.size() > 1), "messages are counted");
-        counting.reset();
-        expect(counting.traffic() == hvd::testing::Traffic{}, "reset");
-    }, {.ranks_per_node = 2});
+    on_workers({1, 2, 3, 5},
+               [](const World& world) {
+                   hvd::testing::Counting counting{world.transport()};
+                   hvd::testing::check_transport(counting);
+                   expect((counting.traffic().messages > 0) == (world.size() > 1), "messages are counted");
+                   counting.reset();
+                   expect(counting.traffic() == hvd::testing::Traffic{}, "reset");
+               },
+               {.ranks_per_node = 2});
 }
 
 TEST_CASE("subgroups of subgroups") {

@@ -28,9 +28,12 @@ using World = hvd::Communicator<hvd::Local>;
         CAPTURE(workers);
         options.workers = workers;
         CHECK(hvd::launch<hvd::Local>(options, [&](auto& world) { body(world); }) == 0);
-        CHECK_MESSAGE(hvd::launch<hvd::Local>(options, [&](auto& world) {
-            body(World{world.transport(), {}, {.checks = options.checks, .shared_memory = false}});
-        }) == 0, "without shared memory");
+        CHECK_MESSAGE(hvd::launch<hvd::Local>(
+                          options,
+                          [&](auto& world) {
+                              body(World{world.transport(), {}, {.checks = options.checks, .shared_memory = false}});
+                          }) == 0,
+                      "without shared memory");
     }
 }
 
@@ -51,7 +54,8 @@ template <class Communicator, class Call>
 std::string expect_mismatch(const Communicator& comm, Call&& call, const char* file = __builtin_FILE(),
                             int line = __builtin_LINE()) {
     const std::string text = expect_throws<hvd::MismatchError>(call, file, line);
-    expect(text.starts_with("hvd: ") && text.find("rank") != text.npos, "the error names no ranks: " + text, file, line);
+    expect(text.starts_with("hvd: ") && text.find("rank") != text.npos, "the error names no ranks: " + text, file,
+           line);
     for (const std::string& other : hvd::allgather_object(comm, text))
         expect(other == text, "the ranks have different texts:\n" + other + "\n" + text, file, line);
     expect_works(comm, file, line);
@@ -68,7 +72,8 @@ void expect_one_wrong(const Communicator& comm, int who, Call&& call, const char
         expect(text.starts_with("hvd: "), "the error does not begin as it should: " + text, file, line);
     } else {
         text = expect_throws<hvd::MismatchError>(call, file, line);
-        expect(text.find("rank " + std::to_string(who)) != text.npos, "the error does not name the rank: " + text, file, line);
+        expect(text.find("rank " + std::to_string(who)) != text.npos, "the error does not name the rank: " + text, file,
+               line);
     }
     const std::vector<std::string> texts = hvd::allgather_object(comm, text);
     for (int r = 0; r < comm.size(); ++r) {
@@ -80,7 +85,8 @@ void expect_one_wrong(const Communicator& comm, int who, Call&& call, const char
 
 // The call is wrong on every rank in a way that each can see.
 template <class Communicator, class Call>
-void expect_all_wrong(const Communicator& comm, Call&& call, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+void expect_all_wrong(const Communicator& comm, Call&& call, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
     const std::string text = expect_throws<hvd::UsageError>(call, file, line);
     expect(text.starts_with("hvd: "), "the error does not begin as it should: " + text, file, line);
     expect_works(comm, file, line);

@@ -70,7 +70,8 @@ TEST_CASE("allgather, gather and scatter of different counts") {
     const std::vector<double> mine = numbers(static_cast<std::size_t>(rows[static_cast<std::size_t>(rank())]));
     std::vector<double> by_mpi(static_cast<std::size_t>(counts.total()));
     const int own = static_cast<int>(mine.size());
-    MPI_Allgatherv(mine.data(), own, MPI_DOUBLE, by_mpi.data(), counts.count.data(), counts.begin.data(), MPI_DOUBLE, hvd_test::comm());
+    MPI_Allgatherv(mine.data(), own, MPI_DOUBLE, by_mpi.data(), counts.count.data(), counts.begin.data(), MPI_DOUBLE,
+                   hvd_test::comm());
     REQUIRE(hvd::allgather(comm, mine) == by_mpi);
     for (int root = 0; root < size(); ++root) {
         std::vector<double> gathered, dealt(mine.size());

@@ -13,14 +13,16 @@ void same_as_mpi(MPI_Datatype type, MPI_Op mpi_op, const Op& op) {
     const hvd::Communicator native{hvd::Mpi{hvd_test::comm()}, hvd::Native{}};
     const hvd::Communicator usual{hvd::Mpi{hvd_test::comm()}};
     for (std::size_t n : {1u, 17u, 4913u, 70000u}) {
-        const hvd::testing::Buffer<E> in{hvd_test::rank(), n}, by_mpi{n}, a{hvd_test::rank(), n}, b{hvd_test::rank(), n};
+        const hvd::testing::Buffer<E> in{hvd_test::rank(), n}, by_mpi{n}, a{hvd_test::rank(), n},
+            b{hvd_test::rank(), n};
         MPI_Allreduce(in.span().data(), by_mpi.span().data(), static_cast<int>(n), type, mpi_op, hvd_test::comm());
         hvd::allreduce(native, a.span(), op);
         hvd::allreduce(usual, b.span(), op);
         bool right = true;
         for (std::size_t i = 0; i < n; ++i) {
             const double want = static_cast<double>(by_mpi.span()[i]);
-            const double slack = std::integral<E> ? 0 : hvd::testing::tolerance<E>() * hvd_test::size() * 16 * hvd_test::size();
+            const double slack =
+                std::integral<E> ? 0 : hvd::testing::tolerance<E>() * hvd_test::size() * 16 * hvd_test::size();
             right = right && std::abs(static_cast<double>(a.span()[i]) - want) <= slack;
             right = right && std::abs(static_cast<double>(b.span()[i]) - want) <= slack;
         }
@@ -56,5 +58,6 @@ TEST_CASE("many at once, in other orders on other ranks") {
     hvd::allreduce(world, between);
     for (std::size_t i = 0; i < requests.size(); ++i)
         requests[hvd_test::rank() % 2 == 0 ? i : requests.size() - 1 - i].wait();
-    for (std::size_t i = 0; i < data.size(); ++i) REQUIRE(data[i].back() == static_cast<float>(i) * static_cast<float>(hvd_test::size()));
+    for (std::size_t i = 0; i < data.size(); ++i)
+        REQUIRE(data[i].back() == static_cast<float>(i) * static_cast<float>(hvd_test::size()));
 }

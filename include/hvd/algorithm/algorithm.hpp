@@ -31,11 +31,17 @@ concept HasStart = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, s
     { a.start(c, s, v, sum) } -> std::convertible_to<std::unique_ptr<Operation>>;
 };
 
+/// The same for elements of any type, so that it is compiled once: `n` elements at `data`, reduced with `fold`.
+template <class A, class T>
+concept HasStartFold = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, void* data, std::size_t n, Fold fold) {
+    { a.start_fold(c, s, data, n, fold) } -> std::convertible_to<std::unique_ptr<Operation>>;
+};
+
 /// Algorithms that can stop half way, with each rank holding one block reduced, and go on from there.
 template <class A, class T>
-concept Splits = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::span<float> v, const Layout& blocks) {
-    { a.start_reduce_scatter(c, s, v, blocks, sum) } -> std::convertible_to<std::unique_ptr<Operation>>;
-    { a.start_allgather(c, s, v, blocks) } -> std::convertible_to<std::unique_ptr<Operation>>;
+concept Splits = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, void* data, const Layout& blocks, Fold fold) {
+    { a.start_reduce_scatter(c, s, data, blocks, fold) } -> std::convertible_to<std::unique_ptr<Operation>>;
+    { a.start_allgather(c, s, data, blocks, std::size_t{}) } -> std::convertible_to<std::unique_ptr<Operation>>;
 };
 
 /// Its messages are told apart by their tag, so that several operations may be under way on one communicator.
@@ -81,13 +87,6 @@ std::unique_ptr<Operation> begin_schedule(Channel<T> channel, ScratchState& stat
     return std::make_unique<ScheduleRun<T, S>>(channel, std::move(schedule), std::move(layout), data, fold, state.pool);
 }
 
-/// `run` of an algorithm that has `start`.
-template <class A, Transport T, class State, Scalar E, class Op>
-void run_started(const A& algorithm, Channel<T> channel, State& state, std::span<E> data, const Op& op) {
-    const auto operation = algorithm.start(channel, state, data, op);
-    wait_for(*operation, channel, A::name);
-}
-
 /// An algorithm that knows no other way is run in one piece.
 template <class A, Transport T, Scalar E, class Op>
 class BlockingRun final : public Operation {
@@ -111,8 +110,16 @@ private:
 template <class A, Transport T, Scalar E, class Op>
 std::unique_ptr<Operation> start_algorithm(const A& algorithm, Channel<T> channel, AlgorithmState<A, T>& state,
                                            std::span<E> data, const Op& op) {
-    if constexpr (HasStart<A, T>) return algorithm.start(channel, state, data, op);
+    if constexpr (HasStartFold<A, T>) return algorithm.start_fold(channel, state, data.data(), data.size(), Fold::of<E>(op));
+    else if constexpr (HasStart<A, T>) return algorithm.start(channel, state, data, op);
     else return std::make_unique<BlockingRun<A, T, E, Op>>(algorithm, channel, state, data, op);
+}
+
+/// `run` of an algorithm that can be started.
+template <class A, Transport T, class State, Scalar E, class Op>
+void run_started(const A& algorithm, Channel<T> channel, State& state, std::span<E> data, const Op& op) {
+    const auto operation = start_algorithm(algorithm, channel, state, data, op);
+    wait_for(*operation, channel, A::name);
 }
 
 }  // namespace detail

@@ -49,17 +49,18 @@ struct Auto {
         return state;
     }
 
-    template <Transport T, Scalar E, class Op>
-    std::unique_ptr<detail::Operation> start(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, State<T>& state, void* data, std::size_t n,
+                                                  Fold fold) const {
         static constexpr TwoLevel<T> two_level{};
-        const std::size_t bytes = data.size_bytes();
+        const std::size_t bytes = n * fold.element();
         if constexpr (detail::SharesMemory<T>) {
-            if (state.inside) return Direct{}.start(channel, *state.inside, data, op);
+            if (state.inside) return Direct{}.start_fold(channel, *state.inside, data, n, fold);
         }
-        if (bytes < table.halving_from) return Tree{}.start(channel, state.scratch, data, op);
-        if (bytes < table.ring_from) return HalvingDoubling{}.start(channel, state.scratch, data, op);
-        if (state.two_level) return two_level.start(channel, *state.two_level, data, op);
-        return Ring{}.start(channel, state.scratch, data, op);
+        if (bytes < table.halving_from) return Tree{}.start_fold(channel, state.scratch, data, n, fold);
+        if (bytes < table.ring_from) return HalvingDoubling{}.start_fold(channel, state.scratch, data, n, fold);
+        if (state.two_level) return two_level.start_fold(channel, *state.two_level, data, n, fold);
+        return Ring{}.start_fold(channel, state.scratch, data, n, fold);
     }
 
     template <Transport T, Scalar E, class Op>

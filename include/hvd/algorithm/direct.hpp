@@ -32,11 +32,11 @@ struct Direct {
         return detail::make_direct_state(transport, slot_bytes, slots);
     }
 
-    template <Transport T, Scalar E, class Op>
-    std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::DirectState& state, std::span<E> data,
-                                             const Op& op) const {
-        if (!state.region) return Ring{}.start(channel, state.scratch, data, op);
-        return begin(state, data, shares_of<E>(data.size(), channel.size()), Fold::of<E>(op), detail::DirectPart::Allreduce);
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::DirectState& state, void* data, std::size_t n,
+                                                  Fold fold) const {
+        if (!state.region) return Ring{}.start_fold(channel, state.scratch, data, n, fold);
+        return begin(state, data, shares_of(n, fold.element(), channel.size()), fold, detail::DirectPart::Allreduce);
     }
 
     template <Transport T, Scalar E, class Op>
@@ -45,36 +45,34 @@ struct Direct {
     }
 
     /// Leaves block r of `blocks` reduced on rank r.
-    template <Transport T, Scalar E, class Op>
-    std::unique_ptr<detail::Operation> start_reduce_scatter(Channel<T> channel, detail::DirectState& state, std::span<E> data,
-                                                            const detail::Layout& blocks, const Op& op) const {
-        if (!state.region) return Ring{}.start_reduce_scatter(channel, state.scratch, data, blocks, op);
-        return begin(state, data, blocks, Fold::of<E>(op), detail::DirectPart::ReduceScatter);
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_reduce_scatter(Channel<T> channel, detail::DirectState& state, void* data,
+                                                            const detail::Layout& blocks, Fold fold) const {
+        if (!state.region) return Ring{}.start_reduce_scatter(channel, state.scratch, data, blocks, fold);
+        return begin(state, data, blocks, fold, detail::DirectPart::ReduceScatter);
     }
 
-    /// Brings block r of rank r to all ranks.
-    template <Transport T, Scalar E>
-    std::unique_ptr<detail::Operation> start_allgather(Channel<T> channel, detail::DirectState& state, std::span<E> data,
-                                                       const detail::Layout& blocks) const {
-        if (!state.region) return Ring{}.start_allgather(channel, state.scratch, data, blocks);
-        return begin(state, data, blocks, Fold::none(sizeof(E)), detail::DirectPart::Allgather);
+    /// Brings block r of rank r to all ranks. Elements have `element` bytes.
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_allgather(Channel<T> channel, detail::DirectState& state, void* data,
+                                                       const detail::Layout& blocks, std::size_t element) const {
+        if (!state.region) return Ring{}.start_allgather(channel, state.scratch, data, blocks, element);
+        return begin(state, data, blocks, Fold::none(element), detail::DirectPart::Allgather);
     }
 
 private:
     /// Equal shares that begin on lines of their own, so that two ranks do not write to one.
-    template <class E>
-    static detail::Layout shares_of(std::size_t n, int ranks) {
+    static detail::Layout shares_of(std::size_t n, std::size_t element, int ranks) {
         const auto p = static_cast<std::size_t>(ranks);
-        const std::size_t line = 64 % sizeof(E) == 0 ? 64 / sizeof(E) : 1, lines = (n + line - 1) / line;
+        const std::size_t line = 64 % element == 0 ? 64 / element : 1, lines = (n + line - 1) / line;
         std::vector<std::size_t> begin;
         for (std::size_t r = 0; r <= p; ++r) begin.push_back(std::min(detail::split_begin(lines, p, r) * line, n));
         return detail::Layout{std::move(begin)};
     }
 
-    template <class E>
-    static std::unique_ptr<detail::Operation> begin(detail::DirectState& state, std::span<E> data, detail::Layout shares,
-                                                    Fold fold, detail::DirectPart part) {
-        return std::make_unique<detail::DirectRun>(state, data.data(), std::move(shares), fold, part);
+    static std::unique_ptr<detail::Operation> begin(detail::DirectState& state, void* data, detail::Layout shares, Fold fold,
+                                                    detail::DirectPart part) {
+        return std::make_unique<detail::DirectRun>(state, data, std::move(shares), fold, part);
     }
 };
 

@@ -93,14 +93,14 @@ struct HalvingDoubling {
         return {};
     }
 
-    template <Transport T, Scalar E, class Op>
-    std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
-                                             const Op& op) const {
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data, std::size_t n,
+                                                  Fold fold) const {
         HalvingDoublingSchedule schedule{channel.rank(), channel.size()};
-        const std::size_t block = data.size_bytes() >> schedule.levels;
+        const std::size_t block = (n * fold.element()) >> schedule.levels;
         if (segment_bytes > 0)
             while (schedule.pieces * segment_bytes < block) schedule.pieces *= 2;
-        return detail::begin_schedule(channel, state, schedule, detail::Layout{data.size(), schedule.chunks()}, data.data(), Fold::of<E>(op));
+        return detail::begin_schedule(channel, state, schedule, detail::Layout{n, schedule.chunks()}, data, fold);
     }
 
     template <Transport T, Scalar E, class Op>

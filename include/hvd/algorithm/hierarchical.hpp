@@ -21,14 +21,39 @@ struct HierarchicalState {
     std::size_t shares = 1;  // how many ranks of each node carry data between nodes
 };
 
+/// The data of an operation, with their types or without.
+template <Scalar E, class Op>
+struct TypedWork {
+    std::span<E> data;
+    const Op& op;
+    std::size_t size() const { return data.size(); }
+    E* begin() const { return data.data(); }
+    Fold fold() const { return Fold::of<E>(op); }
+    template <class A, Transport T>
+    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at, std::size_t n) const {
+        return start_algorithm(a, c, s, data.subspan(at, n), op);
+    }
+};
+struct FoldWork {
+    std::byte* data;
+    std::size_t n;
+    Fold folds;
+    std::size_t size() const { return n; }
+    void* begin() const { return data; }
+    Fold fold() const { return folds; }
+    template <class A, Transport T>
+    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at, std::size_t count) const {
+        return a.start_fold(c, s, data + at * folds.element(), count, folds);
+    }
+};
+
 /// The three phases, one after the other.
-template <class H, Transport T, Scalar E, class Op>
+template <class H, Transport T, class Work>
 class HierarchicalRun final : public StagedOperation {
 public:
-    HierarchicalRun(const H& algorithm, Channel<T> channel, typename H::template State<T>& state, std::span<E> data,
-                    const Op& op)
-        : StagedOperation{3}, algorithm_{algorithm}, state_{state}, inside_{state.inside, channel.tag()}, data_{data}, op_{op},
-          blocks_{offsets(data.size(), state.shares, static_cast<std::size_t>(state.inside.size()))} {}
+    HierarchicalRun(const H& algorithm, Channel<T> channel, typename H::template State<T>& state, Work work)
+        : StagedOperation{3}, algorithm_{algorithm}, state_{state}, inside_{state.inside, channel.tag()}, work_{work},
+          blocks_{offsets(work.size(), state.shares, static_cast<std::size_t>(state.inside.size()))} {}
 
 private:
     static std::vector<std::size_t> offsets(std::size_t n, std::size_t shares, std::size_t ranks) {
@@ -38,30 +63,28 @@ private:
     }
 
     std::unique_ptr<Operation> begin(int phase) override {
-        using Intra = decltype(algorithm_.intra);
-        const bool splits = Splits<Intra, T>;
+        const auto& intra = algorithm_.intra;
         if (phase == 1) {
             if (!state_.between) return nullptr;
             const auto rank = static_cast<std::size_t>(inside_.rank());
-            const std::size_t first = blocks_.begin(rank);
-            return start_algorithm(algorithm_.inter, Channel<T>{*state_.between, inside_.tag()}, *state_.inter,
-                                   data_.subspan(first, blocks_.begin(rank + 1) - first), op_);
+            const std::size_t first = blocks_.begin(rank), n = blocks_.begin(rank + 1) - first;
+            return work_.start(algorithm_.inter, Channel<T>{*state_.between, inside_.tag()}, *state_.inter, first, n);
         }
         if (inside_.size() == 1) return nullptr;
-        if constexpr (splits) {
-            if (phase == 0) return algorithm_.intra.start_reduce_scatter(inside_, state_.intra, data_, blocks_, op_);
-            return algorithm_.intra.start_allgather(inside_, state_.intra, data_, blocks_);
+        const std::size_t element = work_.fold().element();
+        if constexpr (Splits<std::remove_cvref_t<decltype(intra)>, T>) {
+            if (phase == 0) return intra.start_reduce_scatter(inside_, state_.intra, work_.begin(), blocks_, work_.fold());
+            return intra.start_allgather(inside_, state_.intra, work_.begin(), blocks_, element);
         } else {
-            if (phase == 0) return start_algorithm(algorithm_.intra, inside_, state_.intra, data_, op_);
-            return Ring{}.start_allgather(inside_, state_.spread, data_, blocks_);
+            if (phase == 0) return work_.start(intra, inside_, state_.intra, 0, work_.size());
+            return Ring{}.start_allgather(inside_, state_.spread, work_.begin(), blocks_, element);
         }
     }
 
     const H& algorithm_;
     typename H::template State<T>& state_;
     Channel<T> inside_;
-    std::span<E> data_;
-    const Op& op_;
+    Work work_;
     Layout blocks_;
 };
 
@@ -93,9 +116,19 @@ struct Hierarchical {
         return state;
     }
 
+    template <Transport T>
+        requires(detail::HasStartFold<Intra, T> && detail::HasStartFold<Inter, T>)
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, State<T>& state, void* data, std::size_t n,
+                                                  Fold fold) const {
+        return std::make_unique<detail::HierarchicalRun<Hierarchical, T, detail::FoldWork>>(
+            *this, channel, state, detail::FoldWork{static_cast<std::byte*>(data), n, fold});
+    }
+
     template <Transport T, Scalar E, class Op>
+        requires(!detail::HasStartFold<Intra, T> || !detail::HasStartFold<Inter, T>)
     std::unique_ptr<detail::Operation> start(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
-        return std::make_unique<detail::HierarchicalRun<Hierarchical, T, E, Op>>(*this, channel, state, data, op);
+        return std::make_unique<detail::HierarchicalRun<Hierarchical, T, detail::TypedWork<E, Op>>>(
+            *this, channel, state, detail::TypedWork<E, Op>{data, op});
     }
 
     template <Transport T, Scalar E, class Op>

@@ -22,7 +22,7 @@ struct Native {
         if constexpr (requires { channel.transport().start_allreduce(data, op); }) {
             return channel.transport().start_allreduce(data, op);
         } else {
-            return Ring{}.start(channel, state, data, op);
+            return Ring{}.start_fold(channel, state, data.data(), data.size(), Fold::of<E>(op));
         }
     }
 

@@ -51,13 +51,13 @@ struct Ring {
         return {};
     }
 
-    template <Transport T, Scalar E, class Op>
-    std::unique_ptr<detail::Operation> start(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
-                                             const Op& op) const {
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data, std::size_t n,
+                                                  Fold fold) const {
         const auto p = static_cast<std::size_t>(channel.size());
-        const std::size_t segments = segments_of(data.size_bytes() / p);
+        const std::size_t segments = segments_of(n * fold.element() / p);
         return detail::begin_schedule(channel, state, RingSchedule{channel.rank(), channel.size(), segments},
-                     detail::Layout{data.size(), p, segments}, data.data(), Fold::of<E>(op));
+                     detail::Layout{n, p, segments}, data, fold);
     }
 
     template <Transport T, Scalar E, class Op>
@@ -66,18 +66,17 @@ struct Ring {
     }
 
     /// Leaves block r of `blocks` reduced on rank r; the rest of the data is overwritten with partial sums.
-    template <Transport T, Scalar E, class Op>
-    std::unique_ptr<detail::Operation> start_reduce_scatter(Channel<T> channel, detail::ScratchState& state,
-                                                            std::span<E> data, const detail::Layout& blocks,
-                                                            const Op& op) const {
-        return half(channel, state, data, blocks, Fold::of<E>(op), RingSchedule::Part::ReduceScatter);
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_reduce_scatter(Channel<T> channel, detail::ScratchState& state, void* data,
+                                                            const detail::Layout& blocks, Fold fold) const {
+        return half(channel, state, data, blocks, fold, RingSchedule::Part::ReduceScatter);
     }
 
-    /// Brings block r of rank r to all ranks.
-    template <Transport T, Scalar E>
-    std::unique_ptr<detail::Operation> start_allgather(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
-                                                       const detail::Layout& blocks) const {
-        return half(channel, state, data, blocks, Fold::none(sizeof(E)), RingSchedule::Part::Allgather);
+    /// Brings block r of rank r to all ranks. Elements have `element` bytes.
+    template <Transport T>
+    std::unique_ptr<detail::Operation> start_allgather(Channel<T> channel, detail::ScratchState& state, void* data,
+                                                       const detail::Layout& blocks, std::size_t element) const {
+        return half(channel, state, data, blocks, Fold::none(element), RingSchedule::Part::Allgather);
     }
 
 private:
@@ -85,12 +84,12 @@ private:
         return segment_bytes == 0 || bytes <= segment_bytes ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
     }
 
-    template <Transport T, Scalar E>
-    std::unique_ptr<detail::Operation> half(Channel<T> channel, detail::ScratchState& state, std::span<E> data,
+    template <Transport T>
+    std::unique_ptr<detail::Operation> half(Channel<T> channel, detail::ScratchState& state, void* data,
                                             const detail::Layout& blocks, Fold fold, RingSchedule::Part part) const {
-        const std::size_t segments = segments_of(blocks.most() * sizeof(E));
+        const std::size_t segments = segments_of(blocks.most() * fold.element());
         return detail::begin_schedule(channel, state, RingSchedule{channel.rank(), channel.size(), segments, part},
-                     blocks.with_segments(segments), data.data(), fold);
+                                      blocks.with_segments(segments), data, fold);
     }
 };
 

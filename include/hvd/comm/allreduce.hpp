@@ -34,7 +34,7 @@ consteval bool explain_in_place() {
                 return (explain_element<std::tuple_element_t<I, U>, Op>() && ...);
             }(std::make_index_sequence<std::tuple_size_v<U>>{});
         } else {
-            return explain_element<std::ranges::range_reference_t<U>, Op>();
+            return explain_element<std::ranges::range_reference_t<std::remove_reference_t<X>>, Op>();
         }
     } else {
         if constexpr (explain_writable<X>()) return explain_op<Op, tensor_value_t<X>>();

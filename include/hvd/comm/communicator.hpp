@@ -43,17 +43,34 @@ consteval bool explain_algorithm() {
     return false;
 }
 
+template <class T, class A>
+consteval bool explain_communicator() {
+    if constexpr (explain_transport<T>()) return explain_algorithm<A, T>();
+    else return false;
+}
+
+/// The state of the algorithm, or nothing where a sentence has been said already.
+template <class T, class A, bool is_right>
+struct StateOf {
+    struct type {};
+};
+template <class T, class A>
+struct StateOf<T, A, true> {
+    using type = AlgorithmState<A, T>;
+};
+
 }  // namespace detail
 
 /// A group of ranks that call collectives together. A cheap handle: copies mean the same group. Calls on one communicator
 /// come from one thread at a time, in the same order on all ranks.
 template <class T, class A = Auto>
 class Communicator {
-    static_assert(detail::explain_transport<T>() && detail::explain_algorithm<A, T>());
-
 public:
+    /// Transport and algorithm are what they must be; says in one sentence what is wrong otherwise.
+    static constexpr bool is_right = detail::explain_communicator<T, A>();
     using transport_type = T;
     using algorithm_type = A;
+    using State = typename detail::StateOf<T, A, is_right>::type;
 
     /// Collective over the ranks of `transport`.
     explicit Communicator(T transport, A algorithm = {}, CommunicatorOptions options = {})
@@ -117,7 +134,7 @@ public:
         context();
         return context_;
     }
-    detail::AlgorithmState<A, T>& algorithm_state() const { return prepared_->state; }
+    State& algorithm_state() const { return prepared_->state; }
 
 private:
     template <class, class>
@@ -125,7 +142,7 @@ private:
 
     struct Prepared {
         A algorithm;
-        detail::AlgorithmState<A, T> state;
+        State state;
     };
 
     Communicator() = default;
@@ -198,7 +215,7 @@ Communicator<T, A> Communicator<T, A>::subset(std::span<const int> ranks) const 
 template <class T, class A>
 template <class Other>
 Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
-    if constexpr (detail::explain_algorithm<Other, T>()) {
+    if constexpr (Communicator<T, Other>::is_right) {
         const Channel<T> channel = context().next_channel();
         const std::string name{std::string_view{Other::name}};
         detail::Call call = detail::Call::of("with");

@@ -84,10 +84,10 @@ private:
 template <class A, class F>
 void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::shared_ptr<LocalJob>& job, int rank,
                       const LaunchOptions& options, F& body) {
+    const int size = group->size();
+    const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : size;
+    const auto worker = std::make_shared<LocalWorker>(job);
     try {
-        const int size = group->size();
-        const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : size;
-        const auto worker = std::make_shared<LocalWorker>(job);
         worker->share_cores(size, usable_cores());
         Communicator<Local, A> world{Local{group, worker, rank, Topology::blocks(rank, size, per_node)}, A{},
                                      CommunicatorOptions{options.checks}};
@@ -96,6 +96,7 @@ void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::share
     } catch (...) {
         job->fail(rank, current_exception_text());
     }
+    worker->clear();  // operations that outlive their callers refer to it
 }
 
 template <class A, class F>

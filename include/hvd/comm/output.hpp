@@ -77,7 +77,7 @@ public:
             static_cast<std::vector<std::byte>*>(object_)->resize(count * element_);
             return {};
         }
-        if (resize_ != nullptr && size_(object_) != count) resize_(object_, shape);
+        if (resize_ != nullptr && (size_(object_) != count || !has_shape(shape))) resize_(object_, shape);
         const std::size_t room = size_(object_);
         if (room >= count) return {};
         return located(std::string{name}, rank, ranks,
@@ -86,6 +86,12 @@ public:
     }
 
 private:
+    bool has_shape(const std::vector<std::size_t>& shape) const {
+        const Rows rows = rows_(object_);
+        if (rows.trailing.empty()) return true;  // length is all that it has
+        return rows.shape_with(rows.count) == shape;
+    }
+
     void* object_ = nullptr;
     std::size_t element_ = 0;  // of bytes; 0 for a tensor
     std::size_t (*size_)(void*) = nullptr;

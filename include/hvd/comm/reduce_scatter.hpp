@@ -35,9 +35,9 @@ private:
         if (stage == 1) {
             copy_ = Loan{context_->pool, in_.size * sizeof(Wide)};
             rescale_.before(data(), static_cast<const E*>(in_.data), in_.size);
-            const std::span<Wide> all{data(), in_.size};
-            if constexpr (std::same_as<Op, Adasum>) return std::make_unique<AdasumRun<T, E>>(channel_, all, context_->pool);
-            else return Ring{}.start_reduce_scatter(channel_, scratch_, all, Layout{begin_}, op_);
+            if constexpr (std::same_as<Op, Adasum>)
+                return std::make_unique<AdasumRun<T, E>>(channel_, std::span<E>{data(), in_.size}, context_->pool);
+            else return Ring{}.start_reduce_scatter(channel_, scratch_, data(), Layout{begin_}, Fold::of<Wide>(op_));
         }
         rescale_.after(static_cast<E*>(out_.data()), data() + begin_[rank], begin_[rank + 1] - begin_[rank]);
         return nullptr;

@@ -100,9 +100,9 @@ public:
     PlanInfo plan() const {
         const std::scoped_lock lock{drive_mutex_};
         PlanInfo info{{}, planner_.made(), planner_.reused(), last_step_messages_};
-        for (const Bucket& bucket : planner_.buckets()) {
-            info.buckets.push_back({{}, static_cast<std::size_t>(bucket.bytes)});
-            for (const Agreed& m : bucket.members) info.buckets.back().tensors.push_back(m.name);
+        for (const auto& bucket : planner_.buckets()) {
+            info.buckets.push_back({{}, static_cast<std::size_t>(bucket->bytes)});
+            for (const Agreed& m : bucket->members) info.buckets.back().tensors.push_back(m.name);
         }
         return info;
     }
@@ -140,21 +140,23 @@ private:
                     end_exchange();
                     break;
                 case Phase::Reports:
-                    if (!run_->advance()) return;
+                    if (!run_->advance()) return look_around();
                     read_reports();
                     break;
                 case Phase::Run:
-                    if (!run_->advance()) return;
+                    if (!run_->advance()) return look_around();
                     end_bucket();
                     break;
             }
         }
     }
 
+    bool wants_to_talk() const { return pending.wants_to_talk(comm_.transport().worker()->is_blocked()); }
+
     bool begin_round() {
         if (pending.has_failed()) return false;
         const bool has_bucket = pending.next_is_complete();
-        if (!has_bucket && !pending.wants_to_talk()) return false;
+        if (!has_bucket && !wants_to_talk()) return false;
         if (!has_bucket && Clock::now() < next_talk_) return false;
         wants_bucket_ = has_bucket;
         ++rounds_;
@@ -317,7 +319,7 @@ private:
         if (notices_.receive(notice)) hear(notice);
         check_for_the_gone();
         const auto now = Clock::now();
-        const bool stalls = phase_ == Phase::Exchange || pending.wants_to_talk();
+        const bool stalls = phase_ == Phase::Exchange || wants_to_talk();
         if (!stalls || is_joined_) return;
         const auto since = pending.oldest(now);
         const std::chrono::duration<double> waited = now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
@@ -345,7 +347,7 @@ private:
 
     /// A rank is needed for this round and its engine is gone. One that took part in it first has done its share.
     void check_for_the_gone() {
-        if (phase_ != Phase::Exchange) return;
+        if (phase_ == Phase::Idle) return;
         for (const EngineNotice& n : closed_) {
             if (n.rounds >= rounds_) continue;
             const std::string text = "hvd: the engine of rank " + std::to_string(n.rank) + " is gone, so " + pending.names(6) +

@@ -62,9 +62,10 @@ public:
         const std::scoped_lock lock{mutex_};
         return is_complete();
     }
-    bool wants_to_talk() const {
+    /// `is_blocked`: this worker waits elsewhere and will submit nothing more for now.
+    bool wants_to_talk(bool is_blocked) const {
         const std::scoped_lock lock{mutex_};
-        return waits_ > 0 || is_joined_;
+        return waits_ > 0 || is_joined_ || (is_blocked && count_ > 0);
     }
     bool has_failed() const {
         const std::scoped_lock lock{mutex_};
@@ -113,7 +114,9 @@ public:
     void fail_all(const std::exception_ptr& error) {
         const std::scoped_lock lock{mutex_};
         if (!failure_) failure_ = error;
-        for (auto& [name, slot] : slots_) finish_locked(slot, failure_);
+        std::vector<std::string> names;  // finished slots may leave the table
+        for (const auto& [name, slot] : slots_) names.push_back(name);
+        for (const std::string& name : names) finish_locked(slots_.at(name), failure_);
     }
 
     /// The plan or the place in it has changed.
@@ -123,13 +126,13 @@ public:
             plan_seen_ = planner.made();
             for (auto& [name, slot] : slots_) slot.bucket = none;
             missing_.clear();
-            for (const Bucket& bucket : planner.buckets()) {
-                for (const Agreed& m : bucket.members) {
+            for (const auto& bucket : planner.buckets()) {
+                for (const Agreed& m : bucket->members) {
                     Slot& slot = slots_[m.name];
                     slot.bucket = missing_.size();
                     slot.signature = m.signature;
                 }
-                missing_.push_back(bucket.members.size());
+                missing_.push_back(bucket->members.size());
             }
             std::erase_if(slots_, [](const auto& s) { return !s.second.entry && s.second.bucket == none; });
             for (auto& [name, slot] : slots_) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -98,23 +99,26 @@ inline std::vector<Bucket> make_buckets(const std::vector<Agreed>& operations, s
 class Planner {
 public:
     /// The bucket that is expected next, or nothing while nothing is known.
-    const Bucket* next() const { return plan_.empty() ? nullptr : &plan_[position_]; }
+    const Bucket* next() const { return plan_.empty() ? nullptr : plan_[position_].get(); }
     std::size_t position() const { return position_; }
     /// Equal on ranks that expect the same.
-    std::uint64_t next_signature() const { return hash_value(plan_[position_].signature(), position_); }
-    const std::vector<Bucket>& buckets() const { return plan_; }
+    std::uint64_t next_signature() const { return hash_value(plan_[position_]->signature(), position_); }
+    const std::vector<std::shared_ptr<const Bucket>>& buckets() const { return plan_; }
 
     /// The expected bucket was carried out.
     void went_as_planned() {
-        note(plan_[position_]);
-        position_ = (position_ + 1) % plan_.size();
+        const std::shared_ptr<const Bucket> bucket = plan_[position_];
+        const std::size_t plans = made_;
+        note(bucket);
+        if (made_ == plans) position_ = (position_ + 1) % plan_.size();
+        else if (plan_[0]->signature() == bucket->signature()) position_ = 1 % plan_.size();
     }
 
     /// The ranks have talked and carry out `buckets`. When all had submitted the same, that becomes part of the plan;
     /// a step that differs on some rank leaves the plan as it is.
     void talked(const std::vector<Bucket>& buckets, bool all_alike) {
         if (buckets.empty()) return;
-        for (const Bucket& bucket : buckets) note(bucket);
+        for (const Bucket& bucket : buckets) note(std::make_shared<const Bucket>(bucket));
         step_talked_ = true;
         step_deviates_ = step_deviates_ || !all_alike;
         if (!step_deviates_) {
@@ -136,11 +140,11 @@ public:
 
 private:
     /// A step ends when a name that it had comes again. One that deviates in the same way twice is the new plan.
-    void note(const Bucket& bucket) {
+    void note(const std::shared_ptr<const Bucket>& bucket) {
         bool comes_again = false;
-        for (const Agreed& m : bucket.members) comes_again = comes_again || names_.count(m.name) != 0;
+        for (const Agreed& m : bucket->members) comes_again = comes_again || names_.count(m.name) != 0;
         if (comes_again) end_step();
-        for (const Agreed& m : bucket.members) names_.emplace(m.name, true);
+        for (const Agreed& m : bucket->members) names_.emplace(m.name, true);
         step_.push_back(bucket);
     }
 
@@ -148,7 +152,7 @@ private:
         count_step();
         if (step_deviates_) {
             std::uint64_t signature = hash_begin;
-            for (const Bucket& b : step_) signature = hash_value(signature, b.signature());
+            for (const auto& b : step_) signature = hash_value(signature, b->signature());
             if (signature == last_deviation_) {
                 plan_ = step_;
                 position_ = 0;
@@ -161,7 +165,7 @@ private:
         step_talked_ = step_deviates_ = counted_ = false;
     }
 
-    std::vector<Bucket> plan_, step_;
+    std::vector<std::shared_ptr<const Bucket>> plan_, step_;
     std::unordered_map<std::string, bool> names_;  // in the step so far
     std::size_t position_ = 0, made_ = 0, reused_ = 0;
     std::uint64_t last_deviation_ = 0;

@@ -26,9 +26,9 @@ using IntegerElements = Elements<std::int8_t, std::int16_t, std::int32_t, std::i
                                  std::uint32_t, std::uint64_t>;
 using FloatingElements = Elements<float16, bfloat16, float, double>;
 using OtherElements = Elements<bool, std::complex<float>, std::complex<double>>;
-using AllElements = Elements<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-                             std::uint32_t, std::uint64_t, float16, bfloat16, float, double, std::complex<float>,
-                             std::complex<double>>;
+using AllElements =
+    Elements<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
+             std::uint64_t, float16, bfloat16, float, double, std::complex<float>, std::complex<double>>;
 
 /// What `check_algorithm` tries.
 struct AlgorithmSuiteOptions {
@@ -62,7 +62,8 @@ public:
         broadcast(comm, first, 0);
         for (std::size_t i = 0; i < first.size(); ++i)
             if (first[i] != hashes_[i])
-                wrong(names_[i] + ": the result on rank " + std::to_string(comm.rank()) + " differs in its bits from rank 0's");
+                wrong(names_[i] + ": the result on rank " + std::to_string(comm.rank()) +
+                      " differs in its bits from rank 0's");
         std::string text;
         std::size_t told = 0;
         for (const auto& sentences : allgather_object(comm, sentences_))
@@ -119,8 +120,9 @@ private:
 
     template <class E, class Op>
     std::string title(std::size_t n) const {
-        return std::string{std::string_view{A::name}} + " on " + std::to_string(comm_.size()) + " ranks, " + std::to_string(n) + " " +
-               std::string{hvd::detail::scalar_name<E>()} + " with " + std::string{hvd::detail::op_name<Op>()};
+        return std::string{std::string_view{A::name}} + " on " + std::to_string(comm_.size()) + " ranks, " +
+               std::to_string(n) + " " + std::string{hvd::detail::scalar_name<E>()} + " with " +
+               std::string{hvd::detail::op_name<Op>()};
     }
 
     /// In place, twice.
@@ -141,7 +143,8 @@ private:
         findings_.result(what, got.data(), got.size_bytes());
         for (std::size_t i = 0; i < got.size(); ++i) {
             if (Expected<E, Op>{comm_.size(), i}.is(got[i])) continue;
-            findings_.wrong(what + ": element " + std::to_string(i) + " is wrong on rank " + std::to_string(comm_.rank()));
+            findings_.wrong(what + ": element " + std::to_string(i) + " is wrong on rank " +
+                            std::to_string(comm_.rank()));
             return;
         }
     }
@@ -188,7 +191,8 @@ private:
             requests[comm_.rank() % 2 == 0 ? turn : k - 1 - turn].wait();
         }
         for (std::size_t i = 0; i < k; ++i)
-            compare<float, Sum>(title<float, Sum>(data[i].size()) + ", operation " + std::to_string(i) + " of many", data[i].span());
+            compare<float, Sum>(title<float, Sum>(data[i].size()) + ", operation " + std::to_string(i) + " of many",
+                                data[i].span());
     }
 
     Communicator<T, A> comm_;

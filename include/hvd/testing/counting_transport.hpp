@@ -46,13 +46,18 @@ public:
         }
         return inner_.send(peer, tag, data, bytes);
     }
-    Message receive(int peer, int tag, std::byte* data, std::size_t bytes) { return inner_.receive(peer, tag, data, bytes); }
+    Message receive(int peer, int tag, std::byte* data, std::size_t bytes) {
+        return inner_.receive(peer, tag, data, bytes);
+    }
     bool test(Message& message) { return inner_.test(message); }
-    Counting subgroup(std::span<const int> members, int id) { return Counting{inner_.subgroup(members, id), counters_}; }
+    Counting subgroup(std::span<const int> members, int id) {
+        return Counting{inner_.subgroup(members, id), counters_};
+    }
 
     /// What this rank has sent since the last `reset`.
     Traffic traffic() const {
-        return {counters_->messages, counters_->bytes, counters_->messages_between_nodes, counters_->bytes_between_nodes};
+        return {counters_->messages, counters_->bytes, counters_->messages_between_nodes,
+                counters_->bytes_between_nodes};
     }
     void reset() {
         counters_->messages = counters_->bytes = 0;
@@ -64,7 +69,8 @@ private:
         std::atomic<std::size_t> messages = 0, bytes = 0, messages_between_nodes = 0, bytes_between_nodes = 0;
     };
 
-    Counting(T transport, std::shared_ptr<Counters> counters) : inner_{std::move(transport)}, counters_{std::move(counters)} {}
+    Counting(T transport, std::shared_ptr<Counters> counters)
+        : inner_{std::move(transport)}, counters_{std::move(counters)} {}
 
     T inner_;
     std::shared_ptr<Counters> counters_;

@@ -85,7 +85,8 @@ constexpr bool reaches(Goal goal, int size, Make make, int root = 0) {
     detail::Play<S> play;
     for (int r = 0; r < size; ++r) {
         const S schedule = make(r);
-        play.ranks.push_back({schedule, schedule.steps(), 0, false, std::vector<std::uint64_t>(schedule.chunks(), std::uint64_t{1} << r)});
+        play.ranks.push_back({schedule, schedule.steps(), 0, false,
+                              std::vector<std::uint64_t>(schedule.chunks(), std::uint64_t{1} << r)});
     }
     play.lanes.resize(play.ranks.size() * play.ranks.size());
     const std::size_t chunks = play.ranks[0].own.size();
@@ -103,7 +104,8 @@ constexpr bool reaches(Goal goal, int size, Make make, int root = 0) {
         const auto i = static_cast<std::size_t>(r);
         if (play.ranks[i].at != play.ranks[i].steps) return false;
         for (std::size_t c = 0; c < chunks; ++c) {
-            const std::size_t owner = chunks >= static_cast<std::size_t>(size) ? c / (chunks / static_cast<std::size_t>(size)) : 0;
+            const std::size_t owner =
+                chunks >= static_cast<std::size_t>(size) ? c / (chunks / static_cast<std::size_t>(size)) : 0;
             std::uint64_t want = all;
             if (goal == Goal::ReduceScatter && owner != i) continue;
             if (goal == Goal::Reduce && r != root) continue;

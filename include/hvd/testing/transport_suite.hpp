@@ -49,14 +49,18 @@ private:
     void check_content(const Bytes& got, int from, int salt, std::size_t n, const char* when) const {
         const Bytes want = content(from, salt, n);
         const bool right = got.size() >= n && std::equal(want.begin(), want.end(), got.begin());
-        expect(right, [&] { return std::to_string(n) + " bytes from rank " + std::to_string(from) + " arrived wrong: " + when; });
+        expect(right, [&] {
+            return std::to_string(n) + " bytes from rank " + std::to_string(from) + " arrived wrong: " + when;
+        });
         for (std::size_t i = n; i < got.size(); ++i)
-            expect(got[i] == std::byte{0x5a}, [&] { return std::string{"bytes beyond a message were written: "} + when; });
+            expect(got[i] == std::byte{0x5a},
+                   [&] { return std::string{"bytes beyond a message were written: "} + when; });
     }
     static Bytes room(std::size_t n) { return Bytes(n, std::byte{0x5a}); }
 
     void wait(T& t, Message& message) const {
-        worker_->wait_until([&] { return t.test(message); }, [] { return std::string{"a message of check_transport"}; });
+        worker_->wait_until([&] { return t.test(message); },
+                            [] { return std::string{"a message of check_transport"}; });
     }
     void wait(Message& message) const { wait(t_, message); }
     int next() const { return (rank_ + 1) % size_; }
@@ -90,8 +94,8 @@ private:
     void lengths() {
         if (size_ == 1) return;
         int salt = 0;
-        for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{255}, std::size_t{256}, std::size_t{257}, std::size_t{4095},
-                              std::size_t{65536}, std::size_t{65537}, longest_}) {
+        for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{255}, std::size_t{256}, std::size_t{257},
+                              std::size_t{4095}, std::size_t{65536}, std::size_t{65537}, longest_}) {
             for (bool receive_first : {true, false}) {
                 ++salt;
                 const Bytes out = content(rank_, salt, n);
@@ -234,8 +238,10 @@ private:
             expect(members[static_cast<std::size_t>(group->rank())] == rank_, "a subgroup has another order");
             expect(group->worker() == worker_, "a subgroup has another worker");
             for (int r = 0; r < group->size(); ++r) {
-                const bool together = t_.topology().node_of(members[static_cast<std::size_t>(r)]) == t_.topology().node();
-                expect((group->topology().node_of(r) == group->topology().node()) == together, "a subgroup has other nodes");
+                const bool together =
+                    t_.topology().node_of(members[static_cast<std::size_t>(r)]) == t_.topology().node();
+                expect((group->topology().node_of(r) == group->topology().node()) == together,
+                       "a subgroup has other nodes");
             }
         }
         const int p = first.size(), after = (first.rank() + 1) % p, ahead = (first.rank() + p - 1) % p;

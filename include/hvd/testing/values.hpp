@@ -36,7 +36,9 @@ E value(int rank, std::size_t index, bool for_product = false) {
         return static_cast<E>(std::is_signed_v<E> ? small - 11 : small);
     } else if constexpr (detail::ComplexScalar<E>) {
         using Part = typename E::value_type;
-        const auto part = [&](std::uint64_t bits) { return static_cast<Part>(static_cast<double>(bits % 401) / 256 - 0.78); };
+        const auto part = [&](std::uint64_t bits) {
+            return static_cast<Part>(static_cast<double>(bits % 401) / 256 - 0.78);
+        };
         return E{part(h), part(h >> 20)};
     } else {
         const double x = static_cast<double>(h % 2001) - 1000;
@@ -106,9 +108,7 @@ double magnitude(const std::complex<F>& x) {
 }
 template <class E>
     requires(std::integral<E> || hvd::detail::Float16Scalar<E> || std::same_as<E, float>)
-double magnitude(const E& x) {
-    return std::abs(static_cast<double>(x));
-}
+double magnitude(const E& x) { return std::abs(static_cast<double>(x)); }
 
 }  // namespace detail
 
@@ -139,7 +139,8 @@ struct Expected {
 
     bool is(const E& got) const {
         if constexpr (std::integral<E>) return got == result;
-        else if constexpr (hvd::detail::ComplexScalar<E>) return got == result || static_cast<double>(std::abs(got - result)) <= slack;
+        else if constexpr (hvd::detail::ComplexScalar<E>)
+            return got == result || static_cast<double>(std::abs(got - result)) <= slack;
         else return got == result || std::abs(static_cast<double>(got) - static_cast<double>(result)) <= slack;
     }
 

@@ -84,6 +84,14 @@ public:
         pending_.store(operations_.size(), std::memory_order_release);
     }
 
+    /// Lets go of all operations, at the end of the worker.
+    void clear() {
+        std::vector<std::shared_ptr<Operation>> operations;
+        const std::scoped_lock lock{mutex_};
+        operations.swap(operations_);
+        pending_.store(0, std::memory_order_release);
+    }
+
     /// Advances the asynchronous operations, each of which keeps its own failure for whoever waits for it.
     void progress() {
         if (pending_.load(std::memory_order_acquire) == 0) return;
@@ -116,6 +124,9 @@ public:
         return nullptr;
     }
 
+    /// A thread of this worker has been waiting for milliseconds, and so will not submit anything for now.
+    bool is_blocked() const { return blocked_.load(std::memory_order_relaxed) > 0; }
+
     /// `workers` share `cores`: when each can have its own, waits spin longer before they yield.
     void share_cores(int workers, int cores) { spins_ = workers <= cores ? 4096 : 32; }
 
@@ -124,13 +135,13 @@ public:
     template <class Poll, class Describe>
     void wait_until(Poll&& poll, Describe&& describe) {
         Backoff backoff{spins_};
-        Patience patience;
+        Patience patience{*this};
         check();
         for (unsigned turn = 1; !poll(); ++turn) {
             check();
             progress();
             backoff.pause();
-            if (turn % 1024 == 0) patience.look_at_clock(*this, describe);
+            if (turn % 256 == 0) patience.look_at_clock(describe);
         }
     }
 
@@ -141,14 +152,23 @@ private:
 
     /// How long one wait has taken so far. It begins at the first look, so that short waits never ask for the time.
     struct Patience {
+        Worker& worker;
         Clock::time_point began{};
-        bool warned = false;
+        bool warned = false, is_blocked = false;
+
+        ~Patience() {
+            if (is_blocked) worker.blocked_.fetch_sub(1, std::memory_order_relaxed);
+        }
 
         template <class Describe>
-        void look_at_clock(const Worker& worker, Describe& describe) {
+        void look_at_clock(Describe& describe) {
             const auto now = Clock::now();
             if (began == Clock::time_point{}) began = now;
             const std::chrono::duration<double> waited = now - began;
+            if (!is_blocked && waited >= std::chrono::milliseconds{2}) {
+                is_blocked = true;
+                worker.blocked_.fetch_add(1, std::memory_order_relaxed);
+            }
             if (worker.stall_abort.count() > 0 && waited >= worker.stall_abort) {
                 throw StallError{"hvd: " + describe() + " gave up after " + whole_seconds(waited) +
                                  "; a rank is late, gone, or made another call"};
@@ -166,6 +186,7 @@ private:
     };
 
     unsigned spins_ = 32;
+    std::atomic<int> blocked_ = 0;
     std::uint64_t id_ = random_id();
     std::vector<std::weak_ptr<SharedRegion>> regions_;
     std::recursive_mutex mutex_;
