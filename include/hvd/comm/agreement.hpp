@@ -40,7 +40,8 @@ inline std::string rank_list(const std::vector<int>& ranks) {
 }
 
 /// The sentence for all ranks: who made a wrong call, or who called what.
-inline std::string dispute_text(const std::vector<CallText>& calls) {
+template <class Text = CallText>
+std::string dispute_text(const std::vector<Text>& calls) {
     for (std::size_t r = 0; r < calls.size(); ++r) {
         if (calls[r].error[0] == '\0') continue;
         return "hvd: the call of rank " + std::to_string(r) + " is wrong, so none was carried out: " + calls[r].error;

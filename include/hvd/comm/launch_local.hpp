@@ -42,11 +42,11 @@ void leave_together(const Communicator<T, A>& world) {
 /// Which threads have ended, for the supervisor that waits for all of them.
 class Finishers {
 public:
-    explicit Finishers(int count) : running_(static_cast<std::size_t>(count), true) {}
+    explicit Finishers(int count) : running_(static_cast<std::size_t>(count), 1) {}
 
     void finish(int rank) {
         const std::scoped_lock lock{mutex_};
-        running_[static_cast<std::size_t>(rank)] = false;
+        running_[static_cast<std::size_t>(rank)] = 0;
         changed_.notify_all();
     }
 
@@ -71,13 +71,13 @@ private:
     std::vector<int> running() const {
         std::vector<int> ranks;
         for (std::size_t r = 0; r < running_.size(); ++r)
-            if (running_[r]) ranks.push_back(static_cast<int>(r));
+            if (running_[r] != 0) ranks.push_back(static_cast<int>(r));
         return ranks;
     }
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<bool> running_;
+    std::vector<char> running_;
 };
 
 /// The body on one thread. Whatever it throws ends the job.

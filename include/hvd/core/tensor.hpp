@@ -160,8 +160,8 @@ struct Rows {
     std::vector<std::size_t> trailing{};  // extents after the first
 
     std::vector<std::size_t> shape_with(std::size_t rows) const {
-        std::vector<std::size_t> shape{rows};
-        shape.insert(shape.end(), trailing.begin(), trailing.end());
+        std::vector<std::size_t> shape(trailing.size() + 1, rows);
+        for (std::size_t i = 0; i < trailing.size(); ++i) shape[i + 1] = trailing[i];
         return shape;
     }
 };

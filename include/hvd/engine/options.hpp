@@ -64,7 +64,8 @@ inline bool flag_from_environment(const char* name, bool otherwise) {
 }
 
 /// A misspelt variable would be a setting that silently does nothing.
-inline void refuse_unknown_variables() {
+template <class Failure = UsageError>
+void refuse_unknown_variables() {
     constexpr std::string_view known[] = {"HVD_FUSION_THRESHOLD", "HVD_FIRST_BUCKET", "HVD_STALL_CHECK_TIME_SECONDS",
                                           "HVD_STALL_CHECK_DISABLE", "HVD_STALL_SHUTDOWN_TIME_SECONDS", "HVD_TIMELINE",
                                           "HVD_BACKGROUND", "HVD_WORKERS", "HVD_ISA", "HVD_ALGORITHM", "HVD_AUTO_TABLE"};
@@ -75,12 +76,13 @@ inline void refuse_unknown_variables() {
         bool is_known = false;
         for (std::string_view k : known) is_known = is_known || k == name;
         if (!is_known)
-            throw UsageError{"hvd: the environment variable " + std::string{name} +
+            throw Failure{"hvd: the environment variable " + std::string{name} +
                              " means nothing to hvd; correct its name or unset it (docs/engine.md lists them)"};
     }
 }
 
-inline EngineSettings settle(const EngineOptions& options, bool may_use_threads) {
+template <class Options = EngineOptions>
+EngineSettings settle(const Options& options, bool may_use_threads) {
     refuse_unknown_variables();
     EngineSettings s{};
     s.fusion_threshold = options.fusion_threshold ? *options.fusion_threshold

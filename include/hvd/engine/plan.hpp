@@ -52,7 +52,8 @@ struct Bucket {
 
 /// Fills buckets in the order given, up to `threshold` bytes, the first one up to `first`. A bucket has its place by its
 /// last tensor.
-inline std::vector<Bucket> make_buckets(const std::vector<Agreed>& operations, std::size_t threshold, std::size_t first) {
+template <class Operation = Agreed>
+std::vector<Bucket> make_buckets(const std::vector<Operation>& operations, std::size_t threshold, std::size_t first) {
     struct Open {
         Bucket bucket;
         std::size_t limit;
@@ -64,7 +65,7 @@ inline std::vector<Bucket> make_buckets(const std::vector<Agreed>& operations, s
         closed.push_back(std::move(open[i].bucket));
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
     };
-    for (const Agreed& operation : operations) {
+    for (const Operation& operation : operations) {
         if (operation.fuse_key == 0 || operation.bytes >= threshold) {
             closed.push_back({{operation}, operation.bytes});
             continue;
@@ -95,8 +96,10 @@ inline std::vector<Bucket> make_buckets(const std::vector<Agreed>& operations, s
     return closed;
 }
 
-/// Follows what all ranks carry out, and foresees what comes next.
-class Planner {
+/// Follows what all ranks carry out, and foresees what comes next. A template, so that only who builds an engine pays for
+/// compiling it.
+template <class Bucket>
+class BasicPlanner {
 public:
     /// The bucket that is expected next, or nothing while nothing is known.
     const Bucket* next() const { return plan_.empty() ? nullptr : plan_[position_].get(); }
@@ -171,6 +174,8 @@ private:
     std::uint64_t last_deviation_ = 0;
     bool step_talked_ = false, step_deviates_ = false, counted_ = false;
 };
+
+using Planner = BasicPlanner<Bucket>;
 
 }  // namespace detail
 }  // namespace hvd

@@ -53,7 +53,8 @@ struct Decision {
 
 /// An operation is run when all ranks that have not joined have it alike, fails when they have it in different forms, and
 /// waits while one of them does not have it.
-inline Decision decide(const std::vector<RankReport>& reports) {
+template <class Report = RankReport>
+Decision decide(const std::vector<Report>& reports) {
     Decision decision;
     std::size_t first = reports.size();
     std::uint64_t latest = 0;
@@ -108,7 +109,7 @@ inline Decision decide(const std::vector<RankReport>& reports) {
         }
         decision.failures.emplace_back(mine.name, sentence + "; submit the same on every rank");
     }
-    for (const RankReport& report : reports)
+    for (const Report& report : reports)
         if (report.joined != 0 || report.pending.size() != decision.run.size()) decision.all_alike = false;
     return decision;
 }

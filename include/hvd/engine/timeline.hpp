@@ -12,14 +12,15 @@
 
 namespace hvd::detail {
 
-class Timeline {
+template <class Clock>
+class BasicTimeline {
 public:
-    using Clock = std::chrono::steady_clock;
+    using TimePoint = typename Clock::time_point;
 
-    Timeline() = default;
-    Timeline(const Timeline&) = delete;
-    Timeline& operator=(const Timeline&) = delete;
-    ~Timeline() { stop(); }
+    BasicTimeline() = default;
+    BasicTimeline(const BasicTimeline&) = delete;
+    BasicTimeline& operator=(const BasicTimeline&) = delete;
+    ~BasicTimeline() { stop(); }
 
     void start(const std::string& path) {
         const std::scoped_lock lock{mutex_};
@@ -42,7 +43,7 @@ public:
     }
 
     /// Something about a tensor that took from `from` to `to`.
-    void span(const std::string& tensor, const char* phase, Clock::time_point from, Clock::time_point to) {
+    void span(const std::string& tensor, const char* phase, TimePoint from, TimePoint to) {
         const std::scoped_lock lock{mutex_};
         if (file_ == nullptr || to < began_) return;
         write("\"name\": \"" + std::string{phase} + "\", \"ph\": \"X\", \"ts\": " + micros(from < began_ ? began_ : from) +
@@ -59,7 +60,7 @@ public:
     }
 
 private:
-    std::string micros(Clock::time_point t) const {
+    std::string micros(TimePoint t) const {
         return std::to_string(std::chrono::duration<double, std::micro>(t - began_).count());
     }
 
@@ -104,8 +105,10 @@ private:
     mutable std::mutex mutex_;
     std::FILE* file_ = nullptr;
     bool is_empty_ = true;
-    Clock::time_point began_{};
+    TimePoint began_{};
     std::unordered_map<std::string, std::size_t> rows_;
 };
+
+using Timeline = BasicTimeline<std::chrono::steady_clock>;
 
 }  // namespace hvd::detail

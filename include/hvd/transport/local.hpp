@@ -100,19 +100,21 @@ public:
 
     /// The group that the members of a new communicator meet in. `rank` is the caller, which may be ahead of others and
     /// already ask for the next group of the same members.
-    std::shared_ptr<LocalGroup> meet(int rank, int id, std::span<const int> members) {
+    template <class Group = LocalGroup>
+    std::shared_ptr<Group> meet(int rank, int id, std::span<const int> members) {
         const std::scoped_lock lock{mutex_};
         return join(groups_, rank, id, {members.begin(), members.end()}, [&] {
-            return std::make_shared<LocalGroup>(static_cast<int>(members.size()));
+            return std::make_shared<Group>(static_cast<int>(members.size()));
         });
     }
 
     /// The memory that all ranks ask for in the same order.
+    template <class Region = HeapRegion>
     std::shared_ptr<SharedRegion> share(int rank, std::vector<std::size_t> sizes) {
         const std::scoped_lock lock{mutex_};
         std::vector<int> all;
         for (int r = 0; r < size_; ++r) all.push_back(r);
-        return join(regions_, rank, 0, all, [&] { return std::make_shared<HeapRegion>(std::move(sizes), random_id()); });
+        return join(regions_, rank, 0, all, [&] { return std::make_shared<Region>(std::move(sizes), random_id()); });
     }
 
 private:
@@ -192,8 +194,10 @@ private:
 
 }  // namespace detail
 
-/// Transport between threads of one process. `hvd::launch<hvd::Local>` makes it.
-class Local {
+/// Transport between threads of one process. `hvd::launch<hvd::Local>` makes it. Used by its name `hvd::Local`; a template,
+/// so that only who launches on it pays for compiling it.
+template <class Group>
+class BasicLocal {
 public:
     static constexpr std::string_view name = "local";
     using memory_space = HostMemory;
@@ -201,7 +205,7 @@ public:
     /// Any rank can read any other's memory by its address.
     static constexpr bool has_common_addresses = true;
 
-    Local(std::shared_ptr<detail::LocalGroup> group, std::shared_ptr<detail::LocalWorker> worker, int rank,
+    BasicLocal(std::shared_ptr<Group> group, std::shared_ptr<detail::LocalWorker> worker, int rank,
           Topology topology)
         : group_{std::move(group)}, worker_{std::move(worker)}, rank_{rank}, topology_{std::move(topology)} {}
 
@@ -266,10 +270,10 @@ public:
         return group_->share(rank_, std::move(sizes));
     }
 
-    Local subgroup(std::span<const int> members, int id) {
+    BasicLocal subgroup(std::span<const int> members, int id) {
         int rank = 0;
         while (members[static_cast<std::size_t>(rank)] != rank_) ++rank;
-        return Local{group_->meet(rank_, id, members), worker_, rank, topology_.restricted_to(members, rank)};
+        return BasicLocal{group_->meet(rank_, id, members), worker_, rank, topology_.restricted_to(members, rank)};
     }
 
 private:
@@ -281,12 +285,12 @@ private:
         if (too_long) throw TransportError{Message::too_long_text};
     }
 
-    std::shared_ptr<detail::LocalGroup> group_;
+    std::shared_ptr<Group> group_;
     std::shared_ptr<detail::LocalWorker> worker_;
     int rank_;
     Topology topology_;
 };
 
-static_assert(Transport<Local>);
+using Local = BasicLocal<detail::LocalGroup>;
 
 }  // namespace hvd

@@ -169,7 +169,8 @@ public:
     }
 
     /// Collective over ranks of one node: memory in common, part r of `sizes[r]` bytes.
-    std::shared_ptr<detail::SharedRegion> share(std::vector<std::size_t> sizes, std::string& reason) {
+    template <class Region = detail::SharedRegion>
+    std::shared_ptr<Region> share(std::vector<std::size_t> sizes, std::string& reason) {
         return detail::share_between_processes(*this, std::move(sizes), reason);
     }
 
@@ -213,6 +214,5 @@ private:
     Topology topology_;
 };
 
-static_assert(Transport<BasicMpi<true>>);
 
 }  // namespace hvd

@@ -14,7 +14,8 @@ public:
     Topology() = default;
 
     /// `node_of[r]` is any number that tells rank r's node from others.
-    Topology(int rank, std::span<const int> node_of) : rank_{rank}, node_of_(node_of.size()) {
+    template <class Nodes>
+    Topology(int rank, const Nodes& node_of) : rank_{rank}, node_of_(node_of.size()) {
         std::vector<int> names;
         for (std::size_t r = 0; r < node_of.size(); ++r) {
             std::size_t node = 0;
@@ -72,15 +73,17 @@ public:
     }
 
     /// The same nodes seen by a group of these ranks, of which `members[rank]` is this one.
+    template <class Nodes = std::vector<int>>
     Topology restricted_to(std::span<const int> members, int rank) const {
-        std::vector<int> nodes(members.size());
+        Nodes nodes(members.size());
         for (std::size_t i = 0; i < members.size(); ++i) nodes[i] = node_of(members[i]);
         return Topology{rank, nodes};
     }
 
     /// `count` ranks on pretended nodes of `ranks_per_node` each.
+    template <class Nodes = std::vector<int>>
     static Topology blocks(int rank, int count, int ranks_per_node) {
-        std::vector<int> nodes(static_cast<std::size_t>(count));
+        Nodes nodes(static_cast<std::size_t>(count));
         for (int r = 0; r < count; ++r) nodes[static_cast<std::size_t>(r)] = r / ranks_per_node;
         return Topology{rank, nodes};
     }

@@ -111,7 +111,8 @@ public:
     std::uint64_t id() const { return id_; }
 
     /// Memory that this worker shares with others, so that buffers in it are known by their address.
-    void add_region(const std::shared_ptr<SharedRegion>& region) {
+    template <class Region>
+    void add_region(const std::shared_ptr<Region>& region) {
         const std::scoped_lock lock{mutex_};
         std::erase_if(regions_, [](const auto& r) { return r.expired(); });
         regions_.push_back(region);
