@@ -41,19 +41,19 @@ struct OneOf {
         return result;
     }
 
-    template <hvd::Transport T, hvd::Scalar E, class Op>
-    std::unique_ptr<hvd::detail::Operation> start(hvd::Channel<T> channel, State<T>& state, std::span<E> data,
-                                                  const Op& op) const {
+    template <hvd::Transport T>
+    std::unique_ptr<hvd::detail::Operation> start_fold(hvd::Channel<T> channel, State<T>& state, void* data,
+                                                       std::size_t n, hvd::Fold fold) const {
         std::unique_ptr<hvd::detail::Operation> operation;
         for_the_one([&](auto index, const auto& algorithm) {
-            operation = algorithm.start(channel, *std::get<index>(state.states), data, op);
+            operation = algorithm.start_fold(channel, *std::get<index>(state.states), data, n, fold);
         });
         return operation;
     }
 
     template <hvd::Transport T, hvd::Scalar E, class Op>
     void run(hvd::Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
-        hvd::detail::wait_for(*start(channel, state, data, op), channel, name);
+        hvd::detail::run_started(*this, channel, state, data, op);
     }
 
 private:

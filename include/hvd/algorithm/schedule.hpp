@@ -34,6 +34,8 @@ concept Schedule = requires(const S& s, std::size_t i) {
 
 namespace detail {
 
+constexpr bool overlap(Chunks a, Chunks b) { return a.first < b.end() && b.first < a.end(); }
+
 constexpr int ceil_log2(int p) {
     int log = 0;
     while ((1 << log) < p) ++log;

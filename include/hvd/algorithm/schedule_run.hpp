@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <hvd/algorithm/layout.hpp>
+#include <hvd/algorithm/outbox.hpp>
 #include <hvd/algorithm/schedule.hpp>
 #include <hvd/algorithm/scratch.hpp>
 #include <hvd/core/fold.hpp>
@@ -47,7 +48,7 @@ public:
             if (++current_ < steps_) step_ = schedule_.step(current_);
             sent_ = false;
         }
-        return retire_sends(0);
+        return outbox_.retire(channel_, 0);
     }
 
     /// The rank whose message is waited for, or -1.
@@ -55,21 +56,16 @@ public:
 
 private:
     using Message = typename T::Message;
-    static constexpr std::size_t ahead = 2, most_sends = 16;
+    static constexpr std::size_t ahead = 2;
 
     struct Slot {
         Message message;
         bool posted = false;
     };
-    struct Outgoing {
-        Message message;
-        Chunks chunks;
-    };
 
     static bool folds(const Step& step) { return step.from >= 0 && step.fold; }
     std::byte* at(std::size_t chunk) const { return data_ + layout_.begin(chunk) * fold_.element(); }
     std::size_t bytes_of(Chunks c) const { return (layout_.begin(c.end()) - layout_.begin(c.first)) * fold_.element(); }
-    static bool overlap(Chunks a, Chunks b) { return a.first < b.end() && b.first < a.end(); }
 
     void post_ahead() {
         if (posted_ < current_) posted_ = current_;
@@ -90,9 +86,7 @@ private:
 
     /// Some step before `posted_` has not yet sent, or not yet changed, what lies there.
     bool is_needed(Chunks chunks) {
-        retire_sends(0);
-        for (std::size_t i = 0; i < sends_; ++i)
-            if (overlap(outgoing_[i].chunks, chunks)) return true;
+        if (outbox_.holds(channel_, chunks)) return true;
         for (std::size_t i = current_; i <= posted_ && i < steps_; ++i) {
             const Step step = i == current_ ? step_ : schedule_.step(i);
             const bool sends = step.to >= 0 && !(i == current_ && sent_);
@@ -105,12 +99,7 @@ private:
     bool begin_send() {
         if (step_.to < 0) return true;
         const std::size_t bytes = bytes_of(step_.send);
-        if (bytes == 0) return true;
-        if (!retire_sends(most_sends - 1)) return false;
-        outgoing_[sends_].message = channel_.send(step_.to, at(step_.send.first), bytes);
-        outgoing_[sends_].chunks = step_.send;
-        ++sends_;
-        return true;
+        return bytes == 0 || outbox_.send(channel_, step_.to, at(step_.send.first), bytes, step_.send);
     }
 
     bool finish_take() {
@@ -118,30 +107,16 @@ private:
         if (posted_ <= current_) return false;  // what lies there is still being sent
         if (slot.posted) {
             if (!channel_.test(slot.message)) {
-                retire_sends(0);
+                outbox_.retire(channel_, 0);
                 return false;
             }
             slot.posted = false;
         }
         if (!step_.fold) return true;
-        retire_sends(0);
-        for (std::size_t i = 0; i < sends_; ++i)
-            if (overlap(outgoing_[i].chunks, step_.take)) return false;
+        if (outbox_.holds(channel_, step_.take)) return false;
         std::byte* own = at(step_.take.first);
         fold_(own, scratch_.data() + current_ % ahead * slot_bytes_, own, bytes_of(step_.take) / fold_.element());
         return true;
-    }
-
-    /// Forgets the sends that are complete; true when at most `most` remain.
-    bool retire_sends(std::size_t most) {
-        std::size_t kept = 0;
-        for (std::size_t i = 0; i < sends_; ++i) {
-            if (channel_.test(outgoing_[i].message)) continue;
-            if (kept != i) std::swap(outgoing_[kept], outgoing_[i]);
-            ++kept;
-        }
-        sends_ = kept;
-        return sends_ <= most;
     }
 
     Channel<T> channel_;
@@ -153,10 +128,10 @@ private:
     std::size_t slot_bytes_ = 0;
     Loan scratch_;  // outlives the messages below, which write to it
     Step step_{};
-    std::size_t current_ = 0, posted_ = 0, sends_ = 0;
+    std::size_t current_ = 0, posted_ = 0;
     bool sent_ = false;
     std::array<Slot, ahead> slots_{};
-    std::array<Outgoing, most_sends> outgoing_{};
+    Outbox<T> outbox_;
 };
 
 }  // namespace hvd::detail

@@ -15,6 +15,22 @@ namespace hvd::detail {
 template <class Comm>
 using Entries = std::vector<std::shared_ptr<Entry<Comm>>>;
 
+/// Operations one after another.
+class SequenceRun final : public Operation {
+public:
+    std::vector<std::unique_ptr<Operation>> parts;
+
+    bool advance() override {
+        for (; next_ < parts.size(); ++next_)
+            if (!parts[next_]->advance()) return false;
+        return true;
+    }
+    int waiting_for() const override { return next_ < parts.size() ? parts[next_]->waiting_for() : -1; }
+
+private:
+    std::size_t next_ = 0;
+};
+
 /// Tensors that travel together. What lies side by side in a bound buffer is reduced where it is, in one go; a long tensor
 /// is, too; the others go through shared scratch in pieces that stay in the cache.
 template <class Comm>

@@ -263,18 +263,7 @@ private:
 
     /// One after the other, so that it does not matter who has which.
     std::unique_ptr<Operation> around_joined_ranks(const Bucket& bucket, Channel<T> channel) {
-        class Sequence final : public Operation {
-        public:
-            std::vector<std::unique_ptr<Operation>> parts;
-            std::size_t next = 0;
-            bool advance() override {
-                for (; next < parts.size(); ++next)
-                    if (!parts[next]->advance()) return false;
-                return true;
-            }
-            int waiting_for() const override { return next < parts.size() ? parts[next]->waiting_for() : -1; }
-        };
-        auto sequence = std::make_unique<Sequence>();
+        auto sequence = std::make_unique<SequenceRun>();
         for (std::size_t i = 0; i < bucket.members.size(); ++i) {
             const Metadata& m = metadata_.at(bucket.members[i].name);
             const auto entry = is_joined_ ? nullptr : current_[i];

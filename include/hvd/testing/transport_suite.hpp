@@ -313,7 +313,7 @@ private:
 /// that are shorter or longer than the room for them, receives that are given up, subgroups, and the topology. Throws
 /// Failure on the rank that sees something wrong. Uses tags below 16, the last one, and subgroup ids 11 to 16.
 template <Transport T>
-void check_transport(T& transport, std::size_t longest = (std::size_t{3} << 20) + 5) {
+void check_transport(T& transport, std::size_t longest = (std::size_t{1} << 20) + 5) {
     detail::TransportSuite<T>{transport, longest}.run();
 }
 

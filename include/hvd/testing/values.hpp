@@ -34,7 +34,7 @@ E value(int rank, std::size_t index, bool for_product = false) {
     } else if constexpr (std::integral<E>) {
         const int small = static_cast<int>(h % 23);
         return static_cast<E>(std::is_signed_v<E> ? small - 11 : small);
-    } else if constexpr (detail::ComplexScalar<E>) {
+    } else if constexpr (hvd::detail::ComplexScalar<E>) {
         using Part = typename E::value_type;
         const auto part = [&](std::uint64_t bits) {
             return static_cast<Part>(static_cast<double>(bits % 401) / 256 - 0.78);
@@ -72,7 +72,7 @@ template <Scalar E>
 constexpr double tolerance() {
     if constexpr (std::same_as<E, float16>) return 2e-3;
     else if constexpr (std::same_as<E, bfloat16>) return 1.6e-2;
-    else if constexpr (detail::ComplexScalar<E>) return sizeof(E) == 8 ? 1e-6 : 1e-14;
+    else if constexpr (hvd::detail::ComplexScalar<E>) return sizeof(E) == 8 ? 1e-6 : 1e-14;
     else if constexpr (std::same_as<E, float>) return 1e-6;
     else if constexpr (std::same_as<E, double>) return 1e-14;
     else return 0;
