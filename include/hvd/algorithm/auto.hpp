@@ -38,6 +38,12 @@ struct Auto {
         detail::ScratchState scratch{};
         std::optional<detail::AlgorithmState<Inside<T>, T>> inside{};
         std::optional<typename TwoLevel<T>::template State<T>> two_level{};
+
+        friend detail::DirectState* direct_state_of(State& state)
+            requires detail::SharesMemory<T>
+        {
+            return state.inside ? &*state.inside : nullptr;
+        }
     };
 
     template <Transport T>

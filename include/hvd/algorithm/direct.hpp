@@ -72,7 +72,7 @@ private:
 
     static std::unique_ptr<detail::Operation> begin(detail::DirectState& state, void* data, detail::Layout shares, Fold fold,
                                                     detail::DirectPart part) {
-        return std::make_unique<detail::DirectRun>(state, data, std::move(shares), fold, part);
+        return std::make_unique<detail::DirectRun>(state, detail::DirectJob{static_cast<std::byte*>(data), std::move(shares), fold, part});
     }
 };
 

@@ -1,44 +1,21 @@
 // What the ranks of a node share for Direct: counters that say how far each has come, and room to pass private data on.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
 #include <hvd/algorithm/algorithm.hpp>
+#include <hvd/algorithm/direct_counters.hpp>
 #include <hvd/transport/transport.hpp>
 
 namespace hvd::detail {
-
-/// Where a rank's tensor is, for its peers: an address, or a place in a region that they have, too, or nowhere.
-struct DirectTensor {
-    std::uint64_t region = 0;
-    std::uint64_t place = 0;
-    std::uint64_t is_open = 0;
-};
-
-/// One rank's page of counters, each on a line of its own. They only grow, and mean the same on all ranks, since all do
-/// the same operations in the same order.
-struct DirectCounters {
-    template <class X>
-    struct alignas(128) Line {
-        X value{};
-    };
-    Line<std::atomic<std::uint64_t>> announced;   // operations whose tensor is announced
-    Line<std::array<DirectTensor, 2>> tensors;    // of the odd and even operations
-    Line<std::atomic<std::uint64_t>> done;        // operations whose tensors this rank no longer touches
-    Line<std::atomic<std::uint64_t>> busy;        // the operation in which this rank touches others' tensors now, or 0
-    Line<std::atomic<std::uint64_t>> withdrawn;   // the last operation whose tensor was taken away early
-    Line<std::atomic<std::uint64_t>> copied_in;   // blocks
-    Line<std::atomic<std::uint64_t>> reduced;     // blocks
-    Line<std::atomic<std::uint64_t>> copied_out;  // blocks
-};
 
 /// Kept by one rank for one communicator.
 struct DirectState {
@@ -51,26 +28,44 @@ struct DirectState {
     bool common_addresses = false;
     std::uint64_t operations = 0, blocks = 0;  // so far
     ScratchState scratch{};                    // for messages, when there is no region
+    unsigned slow_blocks = 0;                  // see DirectPace
+    void (*pause)() = nullptr;                 // for tests: called in every phase
 
     DirectCounters& counters(int r) const { return *reinterpret_cast<DirectCounters*>(region->part(r)); }
     std::byte* slot(int r, std::uint64_t block) const {
         return region->part(r) + page + static_cast<std::size_t>(block % slots) * slot_bytes;
     }
 
+    void set(DirectCounter counter, std::uint64_t value) const {
+        if (pause != nullptr) pause();
+        (counters(rank).*counter).value.store(value, std::memory_order_release);
+    }
+
     /// All ranks' `counter` has reached `value`. Looks at the ranks from `from` on, and remembers how far it got.
-    bool all_reached(DirectCounters::Line<std::atomic<std::uint64_t>> DirectCounters::*counter, std::uint64_t value,
-                     int& from) const {
+    bool all_reached(DirectCounter counter, std::uint64_t value, int& from) const {
         for (; from < size; ++from)
             if ((counters(from).*counter).value.load(std::memory_order_acquire) < value) return false;
         from = 0;
         return true;
     }
 
+    /// Tells the others where this rank's tensor is. Returns the number of the operation, the same on all ranks.
+    std::uint64_t announce(const void* data, std::size_t bytes, std::size_t most = 0) {
+        const std::uint64_t number = ++operations;
+        DirectTensor& own = counters(rank).tensors.value[number % 2];
+        own = describe(data, bytes);
+        own.most = most;
+        set(&DirectCounters::announced, number);
+        return number;
+    }
+    const DirectTensor& tensor(int r, std::uint64_t number) const { return counters(r).tensors.value[number % 2]; }
+    bool is_open(int r, std::uint64_t number) const { return tensor(r, number).is_open != 0; }
+
     DirectTensor describe(const void* data, std::size_t bytes) const {
-        if (common_addresses) return {0, reinterpret_cast<std::uint64_t>(data), 1};
+        if (common_addresses) return {0, reinterpret_cast<std::uint64_t>(data), 1, 0};
         const auto found = worker->find_region([&](const SharedRegion& r) { return r.contains(data, bytes); });
         if (!found || !has_all(*found)) return {};
-        return {found->id(), static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - found->base()), 1};
+        return {found->id(), static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - found->base()), 1, 0};
     }
 
     std::byte* address(const DirectTensor& tensor) const {
@@ -111,6 +106,9 @@ private:
     }
 };
 
+/// The state of Direct in that of another algorithm, or null.
+inline DirectState* direct_state_of(DirectState& state) { return &state; }
+
 /// Collective over ranks of one node. Where there is no memory to share, rank 0 says so and `region` is empty on all.
 template <Transport T>
 DirectState make_direct_state(T& transport, std::size_t slot_bytes, std::size_t slots) {
@@ -120,6 +118,10 @@ DirectState make_direct_state(T& transport, std::size_t slot_bytes, std::size_t 
     state.size = transport.size();
     state.slot_bytes = slot_bytes;
     state.slots = slots;
+    if (state.size == 2 && slot_bytes >= std::size_t{1} << 20) {  // two ranks wait less for each other: shorter blocks
+        state.slot_bytes = slot_bytes / 4 / 64 * 64;
+        state.slots = slots * 4;
+    }
     state.common_addresses = has_common_addresses<T>();
     if (state.size == 1) return state;
     static_assert(sizeof(DirectCounters) <= DirectState::page);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
 
@@ -20,7 +21,7 @@ template <Transport T>
 class AllgatherTask final : public StagedOperation {
 public:
     AllgatherTask(std::shared_ptr<Context<T>> context, Input in, Output out)
-        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)}, out_{out},
+        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
           counts_(static_cast<std::size_t>(context_->size())) {}
 
 private:
@@ -52,13 +53,26 @@ private:
         std::byte* own = all + begin_[static_cast<std::size_t>(context_->rank())] * in_.scalar.size;
         const std::size_t bytes = in_.size * in_.scalar.size;
         if (bytes > 0 && own != in_.data) std::memmove(own, in_.data, bytes);
+        if (direct_) return copy_rows(all, own, bytes);
         const RingSchedule schedule{context_->rank(), context_->size(), 1, RingSchedule::Part::Allgather};
         return std::make_unique<ScheduleRun<T, RingSchedule>>(channel_, schedule, Layout{std::move(begin_)}, all,
                                                               Fold::none(in_.scalar.size), context_->pool);
     }
 
+    std::unique_ptr<Operation> copy_rows(std::byte* all, const std::byte* own, std::size_t bytes) {
+        const auto* in = static_cast<const std::byte*>(in_.data);
+        const bool overlaps = in < all + begin_.back() * in_.scalar.size && all < in + bytes;
+        DirectExchange exchange{overlaps ? own : in, {{0, bytes}}, std::vector<DirectPiece>(counts_.size())};
+        for (std::size_t r = 0; r < counts_.size(); ++r) {
+            if (static_cast<int>(r) == context_->rank()) continue;
+            exchange.taken[r] = {0, in_.bytes_of(counts_[r]), all + begin_[r] * in_.scalar.size};
+        }
+        return direct_.copy(std::move(exchange));
+    }
+
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     Input in_;
     Output out_;
     std::vector<std::size_t> counts_, begin_;

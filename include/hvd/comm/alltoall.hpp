@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
 
@@ -21,10 +22,15 @@ class AlltoallTask final : public StagedOperation {
 public:
     AlltoallTask(std::shared_ptr<Context<T>> context, Input in, std::span<const std::size_t> send_counts, Output out,
                  std::vector<std::size_t>& receive_counts)
-        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)},
+        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)},
           send_counts_(send_counts.begin(), send_counts.end()), out_{out}, receive_counts_{receive_counts} {}
 
 private:
+    /// Rows of one rank that go to another.
+    struct RowRange {
+        std::size_t first = 0, count = 0;
+    };
+
     std::string counts_error() const {
         std::size_t sum = 0;
         for (std::size_t count : send_counts_) sum += count;
@@ -52,21 +58,26 @@ private:
     }
 
     std::unique_ptr<Operation> exchange_counts() {
-        const auto rank = static_cast<std::size_t>(context_->rank());
-        receive_counts_.assign(send_counts_.size(), 0);
-        receive_counts_[rank] = send_counts_[rank];
+        const std::size_t p = send_counts_.size();
+        sent_.assign(p, {});
+        for (std::size_t r = 0, first = 0; r < p; first += send_counts_[r++]) sent_[r] = {first, send_counts_[r]};
+        received_ = sent_;  // right for the own rank
         auto transfers = std::make_unique<Transfers<T>>(channel_);
         for_each_peer(context_->rank(), context_->size(), [&](int peer) {
             const auto i = static_cast<std::size_t>(peer);
-            transfers->receive(peer, &receive_counts_[i], sizeof(std::size_t));
-            transfers->send(peer, &send_counts_[i], sizeof(std::size_t));
+            transfers->receive(peer, &received_[i], sizeof(RowRange));
+            transfers->send(peer, &sent_[i], sizeof(RowRange));
         });
         return transfers;
     }
 
     std::unique_ptr<Operation> agree_on_output() {
         std::size_t total = 0;
-        for (std::size_t count : receive_counts_) total += count;
+        receive_counts_.clear();
+        for (const RowRange& rows : received_) {
+            receive_counts_.push_back(rows.count);
+            total += rows.count;
+        }
         Call call = Call::of("alltoall output");
         call.wrong(out_.make_room(in_.rows.shape_with(total), "alltoall", context_->rank(), context_->size()));
         return agree_later(*context_, channel_, std::move(call));
@@ -74,29 +85,37 @@ private:
 
     std::unique_ptr<Operation> exchange_rows() {
         const std::size_t p = send_counts_.size(), rank = static_cast<std::size_t>(context_->rank());
-        std::vector<std::size_t> from(p), to(p);  // first rows
-        for (std::size_t r = 1; r < p; ++r) {
-            from[r] = from[r - 1] + send_counts_[r - 1];
-            to[r] = to[r - 1] + receive_counts_[r - 1];
-        }
+        std::vector<std::size_t> to(p);  // first rows
+        for (std::size_t r = 1; r < p; ++r) to[r] = to[r - 1] + received_[r - 1].count;
         auto* out = static_cast<std::byte*>(out_.data());
         if (const std::size_t own = in_.bytes_of(send_counts_[rank]); own > 0)
-            std::memcpy(out + in_.bytes_of(to[rank]), in_.row(from[rank]), own);
+            std::memcpy(out + in_.bytes_of(to[rank]), in_.row(sent_[rank].first), own);
+        if (direct_) {
+            DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p), std::vector<DirectPiece>(p)};
+            for (std::size_t r = 0; r < p; ++r) {
+                if (r == rank) continue;
+                exchange.given[r] = {in_.bytes_of(sent_[r].first), in_.bytes_of(sent_[r].count)};
+                exchange.taken[r] = {in_.bytes_of(received_[r].first), in_.bytes_of(received_[r].count), out + in_.bytes_of(to[r])};
+            }
+            return direct_.copy(std::move(exchange));
+        }
         auto transfers = std::make_unique<Transfers<T>>(channel_);
         for_each_peer(context_->rank(), context_->size(), [&](int peer) {
             const auto i = static_cast<std::size_t>(peer);
-            transfers->receive(peer, out + in_.bytes_of(to[i]), in_.bytes_of(receive_counts_[i]));
-            transfers->send(peer, in_.row(from[i]), in_.bytes_of(send_counts_[i]));
+            transfers->receive(peer, out + in_.bytes_of(to[i]), in_.bytes_of(received_[i].count));
+            transfers->send(peer, in_.row(sent_[i].first), in_.bytes_of(send_counts_[i]));
         });
         return transfers;
     }
 
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     Input in_;
     std::vector<std::size_t> send_counts_;
     Output out_;
     std::vector<std::size_t>& receive_counts_;
+    std::vector<RowRange> sent_, received_;
 };
 
 }  // namespace detail

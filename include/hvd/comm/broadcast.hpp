@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/rooted.hpp>
 #include <hvd/core/explain.hpp>
 
@@ -15,7 +16,7 @@ template <Transport T>
 class BroadcastTask final : public StagedOperation {
 public:
     BroadcastTask(std::shared_ptr<Context<T>> context, void* data, std::size_t count, const ScalarInfo& scalar, int root)
-        : StagedOperation{2}, context_{std::move(context)}, channel_{context_->next_channel()}, data_{data}, count_{count},
+        : StagedOperation{2}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, data_{data}, count_{count},
           scalar_{scalar}, root_{root} {}
 
 private:
@@ -26,11 +27,22 @@ private:
             return agree(*context_, channel_,
                          std::move(call.wrong(root_error("broadcast", root_, context_->rank(), context_->size()))));
         }
+        if (direct_) return copy_from_root();
         return start_rooted(*context_, channel_, data_, count_, Fold::none(scalar_.size), root_, false);
+    }
+
+    std::unique_ptr<Operation> copy_from_root() {
+        auto* data = static_cast<std::byte*>(data_);
+        DirectExchange exchange{data, {{}}, std::vector<DirectPiece>(static_cast<std::size_t>(context_->size()))};
+        const DirectPiece all{0, count_ * scalar_.size, data};
+        if (context_->rank() == root_) exchange.given[0] = all;
+        else exchange.taken[static_cast<std::size_t>(root_)] = all;
+        return direct_.copy(std::move(exchange));
     }
 
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     void* data_;
     std::size_t count_;
     ScalarInfo scalar_;

@@ -149,6 +149,10 @@ private:
     Communicator(std::shared_ptr<detail::Context<T>> context, A algorithm) : context_{std::move(context)} {
         auto state = algorithm.prepare(context_->transport);
         prepared_ = std::shared_ptr<Prepared>{new Prepared{std::move(algorithm), std::move(state)}};
+        if constexpr (requires { detail::direct_state_of(prepared_->state); }) {
+            detail::DirectState* direct = detail::direct_state_of(prepared_->state);
+            if (context_->board && !context_->direct && direct != nullptr && direct->region) context_->direct = {prepared_, direct};
+        }
     }
 
     /// Waits until all ranks have come here with the same call.

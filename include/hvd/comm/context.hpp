@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <hvd/algorithm/direct_state.hpp>
 #include <hvd/algorithm/scratch.hpp>
 #include <hvd/comm/board.hpp>
 #include <hvd/transport/channel.hpp>
@@ -35,6 +36,8 @@ struct Context {
     std::shared_ptr<BlockPool> pool = std::make_shared<BlockPool>();
     /// Where exchanges take place when all ranks are on one node.
     std::shared_ptr<Board> board;
+    /// Where other collectives move data when all ranks are on one node: what the algorithm has made for itself.
+    std::shared_ptr<DirectState> direct;
     /// What allocate_shared has made.
     std::vector<std::shared_ptr<void>> regions;
     /// Collective calls so far. All ranks make the same calls in the same order, so it names an operation on all.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
 
@@ -18,7 +19,7 @@ template <Transport T>
 class GatherTask final : public StagedOperation {
 public:
     GatherTask(std::shared_ptr<Context<T>> context, Input in, Output out, int root)
-        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)}, out_{out},
+        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
           root_{root}, counts_(static_cast<std::size_t>(context_->size())) {}
 
 private:
@@ -63,6 +64,12 @@ private:
     }
 
     std::unique_ptr<Operation> collect_rows() {
+        const auto* in = static_cast<const std::byte*>(in_.data);
+        DirectExchange exchange{in, {{}}, std::vector<DirectPiece>(counts_.size())};
+        if (direct_ && !is_root()) {
+            exchange.given[0] = {0, in_.bytes_of(in_.rows.count)};
+            return direct_.copy(std::move(exchange));
+        }
         auto transfers = std::make_unique<Transfers<T>>(channel_);
         if (!is_root()) {
             transfers->send(root_, in_.data, in_.bytes_of(in_.rows.count));
@@ -71,15 +78,18 @@ private:
         auto* place = static_cast<std::byte*>(out_.data());
         for (int r = 0; r < context_->size(); ++r) {
             const std::size_t bytes = in_.bytes_of(counts_[static_cast<std::size_t>(r)]);
-            if (r != root_) transfers->receive(r, place, bytes);
+            if (r != root_ && direct_) exchange.taken[static_cast<std::size_t>(r)] = {0, bytes, place};
+            else if (r != root_) transfers->receive(r, place, bytes);
             else if (bytes > 0 && place != in_.data) std::memmove(place, in_.data, bytes);
             place += bytes;
         }
+        if (direct_) return direct_.copy(std::move(exchange));
         return transfers;
     }
 
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     Input in_;
     Output out_;
     int root_;

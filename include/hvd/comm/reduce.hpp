@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/reduction.hpp>
 #include <hvd/comm/rooted.hpp>
 #include <hvd/core/explain.hpp>
@@ -17,7 +18,7 @@ template <Transport T, Scalar E, class Op>
 class ReduceTask final : public StagedOperation {
 public:
     ReduceTask(std::shared_ptr<Context<T>> context, std::span<E> data, int root, const Op& op, ReduceOptions options)
-        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, data_{data}, root_{root},
+        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, data_{data}, root_{root},
           op_{carried(op)}, options_{options}, rescale_{options, context_->size()} {}
 
 private:
@@ -36,6 +37,12 @@ private:
             if constexpr (std::same_as<Op, Adasum>) {
                 return std::make_unique<AdasumRun<T, E>>(channel_, data_, context_->pool);
             } else {
+                if (direct_) {
+                    DirectJob job{reinterpret_cast<std::byte*>(wide()), Layout{data_.size(), static_cast<std::size_t>(context_->size())},
+                                  Fold::of<Wide>(op_), DirectPart::Reduce};
+                    job.root = root_;
+                    return direct_.run(std::move(job));
+                }
                 return start_rooted(*context_, channel_, wide(), data_.size(), Fold::of<Wide>(op_), root_, true);
             }
         }
@@ -50,6 +57,7 @@ private:
 
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     std::span<E> data_;
     int root_;
     Carried<Op> op_;

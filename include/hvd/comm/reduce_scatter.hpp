@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/comm/reduction.hpp>
 #include <hvd/core/explain.hpp>
@@ -20,7 +21,7 @@ template <Transport T, Scalar E, class Op>
 class ReduceScatterTask final : public StagedOperation {
 public:
     ReduceScatterTask(std::shared_ptr<Context<T>> context, Input in, Output out, const Op& op, ReduceOptions options)
-        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)}, out_{out},
+        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
           op_{carried(op)}, options_{options}, rescale_{options, context_->size()} {
         const auto p = static_cast<std::size_t>(context_->size());
         for (std::size_t i = 0; i <= p; ++i) begin_.push_back(split_begin(in_.rows.count, p, i) * in_.rows.width);
@@ -32,6 +33,9 @@ private:
     std::unique_ptr<Operation> begin(int stage) override {
         const auto rank = static_cast<std::size_t>(context_->rank());
         if (stage == 0) return agree(*context_, channel_, call());
+        if constexpr (!std::same_as<Op, Adasum>) {
+            if (direct_ && rescale_.leaves_inputs()) return begin_direct(stage);
+        }
         if (stage == 1) {
             copy_ = Loan{context_->pool, in_.size * sizeof(Wide)};
             rescale_.before(data(), static_cast<const E*>(in_.data), in_.size);
@@ -40,6 +44,22 @@ private:
             else return Ring{}.start_reduce_scatter(channel_, scratch_, data(), Layout{begin_}, Fold::of<Wide>(op_));
         }
         rescale_.after(static_cast<E*>(out_.data()), data() + begin_[rank], begin_[rank + 1] - begin_[rank]);
+        return nullptr;
+    }
+
+    /// From the input straight to the output.
+    std::unique_ptr<Operation> begin_direct(int stage) {
+        if constexpr (std::same_as<Wide, E>) {
+            auto* out = static_cast<E*>(out_.data());
+            if (stage == 1) {
+                auto* in = static_cast<std::byte*>(const_cast<void*>(in_.data));  // not written to
+                DirectJob job{in, Layout{begin_}, Fold::of<E>(op_), DirectPart::ReduceScatter};
+                job.result = reinterpret_cast<std::byte*>(out);
+                return direct_.run(std::move(job));
+            }
+            const auto rank = static_cast<std::size_t>(context_->rank());
+            rescale_.after(out, out, begin_[rank + 1] - begin_[rank]);
+        }
         return nullptr;
     }
 
@@ -58,6 +78,7 @@ private:
 
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     Input in_;
     Output out_;
     Carried<Op> op_;

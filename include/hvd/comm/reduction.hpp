@@ -52,6 +52,9 @@ public:
         }
     }
 
+    /// `before` does nothing but copy.
+    bool leaves_inputs() const { return !averages_in_double<E, Op> && before_ == 1; }
+
     /// `out` may be `in`.
     void before(Wide* out, const E* in, std::size_t n) const {
         if constexpr (averages_in_double<E, Op>) {

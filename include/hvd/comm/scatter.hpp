@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
 
@@ -22,7 +23,7 @@ public:
     /// Without `counts` the lengths of the outputs decide, or, when all are empty and can grow, shares are even.
     ScatterTask(std::shared_ptr<Context<T>> context, Input in, std::optional<std::span<const std::size_t>> counts, Output out,
                 int root)
-        : StagedOperation{6}, context_{std::move(context)}, channel_{context_->next_channel()}, in_{std::move(in)}, out_{out},
+        : StagedOperation{6}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
           root_{root}, asked_(static_cast<std::size_t>(context_->size())), has_counts_{counts.has_value()} {
         if (has_counts_ && is_root()) given_.assign(counts->begin(), counts->end());
     }
@@ -33,7 +34,7 @@ private:
         std::uint64_t can_grow = 0;
     };
     struct Told {
-        std::size_t rows = 0, width = 0;
+        std::size_t rows = 0, width = 0, first = 0;  // first: place in the root's rows
     };
 
     bool is_root() const { return context_->rank() == root_; }
@@ -100,7 +101,11 @@ private:
             transfers->receive(root_, &told_, sizeof told_);
             return transfers;
         }
-        for (std::size_t count : given_) tellings_.push_back({count, in_.rows.width});
+        std::size_t first = 0;
+        for (std::size_t count : given_) {
+            tellings_.push_back({count, in_.rows.width, first});
+            first += count;
+        }
         told_ = tellings_[static_cast<std::size_t>(root_)];
         for_each_peer(context_->rank(), context_->size(), [&](int peer) {
             transfers->send(peer, &tellings_[static_cast<std::size_t>(peer)], sizeof(Told));
@@ -122,8 +127,15 @@ private:
     }
 
     std::unique_ptr<Operation> deal() {
-        auto transfers = std::make_unique<Transfers<T>>(channel_);
         const auto bytes = [&](std::size_t rows) { return rows * told_.width * in_.scalar.size; };
+        const std::size_t p = asked_.size();
+        DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p), std::vector<DirectPiece>(p)};
+        if (direct_ && !is_root()) {
+            exchange.taken[static_cast<std::size_t>(root_)] = {bytes(told_.first), bytes(told_.rows),
+                                                               static_cast<std::byte*>(out_.data())};
+            return direct_.copy(std::move(exchange));
+        }
+        auto transfers = std::make_unique<Transfers<T>>(channel_);
         if (!is_root()) {
             transfers->receive(root_, out_.data(), bytes(told_.rows));
             return transfers;
@@ -131,15 +143,19 @@ private:
         const auto* place = static_cast<const std::byte*>(in_.data);
         for (int r = 0; r < context_->size(); ++r) {
             const std::size_t size = bytes(given_[static_cast<std::size_t>(r)]);
-            if (r != root_) transfers->send(r, place, size);
+            const auto at = static_cast<std::size_t>(place - exchange.data);
+            if (r != root_ && direct_) exchange.given[static_cast<std::size_t>(r)] = {at, size};
+            else if (r != root_) transfers->send(r, place, size);
             else if (size > 0) std::memmove(out_.data(), place, size);
             place += size;
         }
+        if (direct_) return direct_.copy(std::move(exchange));
         return transfers;
     }
 
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
+    DirectPath<T> direct_;
     Input in_;
     Output out_;
     int root_;

@@ -96,7 +96,7 @@ void reduce_many_streaming(T* out, const T* const* inputs, std::size_t count, st
     using Lane = LaneOf<T, Op>;
     if constexpr (!std::is_void_v<Lane>) {
         const bool aligned = reinterpret_cast<std::uintptr_t>(out) % sizeof(Lane) == 0;
-        if (active_isa() == Isa::avx2 && count > 1 && aligned) {
+        if (active_isa() == Isa::avx2 && aligned) {
             return avx2::reduce_many<Lane, Op, true>(out, inputs, count, n * sizeof(T));
         }
     }
