@@ -20,6 +20,7 @@
 #include <hvd/comm/reduce.hpp>
 #include <hvd/comm/reduce_scatter.hpp>
 #include <hvd/comm/scatter.hpp>
+#include <hvd/comm/sparse.hpp>
 #include <hvd/core/error.hpp>
 #include <hvd/core/float16.hpp>
 #include <hvd/core/op.hpp>

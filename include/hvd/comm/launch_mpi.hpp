@@ -1,13 +1,26 @@
 // Workers as processes that an MPI launcher started: this process is one of them. Needs MPI.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include <hvd/comm/launch_local.hpp>
 #include <hvd/transport/mpi.hpp>
 
 namespace hvd::detail {
+
+/// A TransportError is often the consequence of another rank's failure, whose own words are worth more: that rank ends the
+/// job, and this process with it, if it gets the time.
+inline void wait_for_the_cause() {
+    try {
+        throw;
+    } catch (const TransportError&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{200});
+    } catch (...) {
+    }
+}
 
 template <class A, class F>
 int launch_mpi(const LaunchOptions& options, F& body) {
@@ -35,6 +48,7 @@ int launch_mpi(const LaunchOptions& options, F& body) {
         body(world);
         leave_together(world);
     } catch (...) {
+        wait_for_the_cause();
         say("hvd: rank " + std::to_string(rank) + " of " + std::to_string(size) +
             " failed, so this job ends: " + current_exception_text());
         if (size > 1) MPI_Abort(MPI_COMM_WORLD, 1);  // the others leave their waits at once

@@ -75,12 +75,13 @@ public:
         run_.reset();
     }
 
-    /// Ends this rank's part: completes what all have submitted as long as the others take part, and fails the rest.
-    void close() {
+    /// Ends this rank's part: completes what all have submitted as long as the others take part, and fails the rest; at once
+    /// when an exception is on its way, whose cause must get out.
+    void close(bool is_unwinding) {
         constexpr std::chrono::seconds patience{5};
         const auto began = Clock::now();
         Backoff backoff{32};
-        while (!pending.has_failed() && (is_active() || pending.next_is_complete()) && Clock::now() - began < patience) {
+        while (!is_unwinding && !pending.has_failed() && (is_active() || pending.next_is_complete()) && Clock::now() - began < patience) {
             drive();
             backoff.pause();
         }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,7 +81,7 @@ public:
         stop_.store(true);
         core_->pending.wake();
         if (thread_.joinable()) thread_.join();
-        core_->close();
+        core_->close(std::uncaught_exceptions() > exceptions_);
     }
 
     /// Reduces `x`, a tensor or a list of tensors, in place; as hvd::allreduce. The tensors must outlive the request's end.
@@ -327,6 +328,7 @@ private:
     }
 
     std::shared_ptr<detail::EngineCore<Comm>> core_;
+    const int exceptions_ = std::uncaught_exceptions();
     std::atomic<bool> stop_ = false;
     std::thread thread_;
 };
