@@ -28,7 +28,8 @@ public:
     explicit Report(const std::string& csv) {
         if (csv.empty()) return;
         file_.open(csv);
-        file_ << "transport,ranks,contender,bytes,min_s,median_s,p99_s,algorithm_GBps,bus_GBps,ratio_to_mpi,ratio_to_copy\n";
+        file_
+            << "transport,ranks,contender,bytes,min_s,median_s,p99_s,algorithm_GBps,bus_GBps,ratio_to_mpi,ratio_to_copy\n";
     }
 
     /// Bandwidths as nccl-tests define them: bytes / time, and times 2 (p - 1) / p.
@@ -36,16 +37,16 @@ public:
         const double copy = contenders[0].median();
         const double mpi = contenders.size() > 1 && contenders[1].name == "MPI_Allreduce" ? contenders[1].median() : 0;
         std::printf("\n%s, %d ranks, %s\n", transport, ranks, bench::bytes_text(bytes).c_str());
-        std::printf("  %-24s %12s %12s %12s %9s %9s %8s %8s\n", "", "min us", "median us", "p99 us", "alg GB/s", "bus GB/s",
-                    "x MPI", "x copy");
+        std::printf("  %-24s %12s %12s %12s %9s %9s %8s %8s\n", "", "min us", "median us", "p99 us", "alg GB/s",
+                    "bus GB/s", "x MPI", "x copy");
         for (const bench::Contender& c : contenders) {
             const double t = c.median(), algorithm = static_cast<double>(bytes) / t / 1e9;
             const double bus = algorithm * 2 * (ranks - 1) / ranks;
-            std::printf("  %-24s %12.2f %12.2f %12.2f %9.2f %9.2f %8.2f %8.2f\n", c.name.c_str(), c.minimum() * 1e6, t * 1e6,
-                        c.p99() * 1e6, algorithm, bus, mpi / t, copy / t);
+            std::printf("  %-24s %12.2f %12.2f %12.2f %9.2f %9.2f %8.2f %8.2f\n", c.name.c_str(), c.minimum() * 1e6,
+                        t * 1e6, c.p99() * 1e6, algorithm, bus, mpi / t, copy / t);
             if (file_.is_open())
-                file_ << transport << ',' << ranks << ',' << c.name << ',' << bytes << ',' << c.minimum() << ',' << t << ','
-                      << c.p99() << ',' << algorithm << ',' << bus << ',' << mpi / t << ',' << copy / t << '\n';
+                file_ << transport << ',' << ranks << ',' << c.name << ',' << bytes << ',' << c.minimum() << ',' << t
+                      << ',' << c.p99() << ',' << algorithm << ',' << bus << ',' << mpi / t << ',' << copy / t << '\n';
         }
         std::fflush(stdout);
     }
@@ -57,7 +58,8 @@ private:
 template <class World>
 class Benchmark {
 public:
-    Benchmark(World& world, const Settings& settings, Report* report) : world_{world}, settings_{settings}, report_{report} {}
+    Benchmark(World& world, const Settings& settings, Report* report)
+        : world_{world}, settings_{settings}, report_{report} {}
 
     template <class PeerOf>
     void run(const char* transport, PeerOf add_peers) {
@@ -69,7 +71,8 @@ public:
         for (std::size_t bytes : settings_.sizes) {
             std::vector<float> buffer(bytes / sizeof(float)), other(buffer.size());
             std::vector<bench::Contender> contenders;
-            contenders.push_back({"plain copy", [&] { std::memcpy(other.data(), buffer.data(), bytes); }, other.data()});
+            contenders.push_back(
+                {"plain copy", [&] { std::memcpy(other.data(), buffer.data(), bytes); }, other.data()});
             add_peers(contenders, buffer);
             add(contenders, "hvd Auto", world_, buffer);
             add(contenders, "hvd Ring", ring, buffer);
@@ -101,7 +104,8 @@ private:
         const int p = world_.size();
         for (std::size_t c = 1; c < contenders.size(); ++c) {
             float* data = contenders[c].data;
-            for (std::size_t i = 0; i < buffer.size(); ++i) data[i] = static_cast<float>(world_.rank() + 1) * static_cast<float>(i % 7);
+            for (std::size_t i = 0; i < buffer.size(); ++i)
+                data[i] = static_cast<float>(world_.rank() + 1) * static_cast<float>(i % 7);
             contenders[c].run();
             for (std::size_t i = 0; i < buffer.size(); ++i)
                 if (data[i] != static_cast<float>(p * (p + 1) / 2) * static_cast<float>(i % 7))
@@ -152,15 +156,20 @@ int main(int argc, char** argv) {
             Benchmark{world, settings, report ? &*report : nullptr}.run("local", [](auto&, auto&) {});
         });
     }
-    return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
-        std::optional<Report> report;
-        if (world.rank() == 0) report.emplace(settings.csv);
-        Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", [](auto& contenders, std::vector<float>& buffer) {
-            contenders.push_back({"MPI_Allreduce", [&buffer] {
-                                      MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()), MPI_FLOAT,
-                                                    MPI_SUM, MPI_COMM_WORLD);
-                                  },
-                                  buffer.data()});
-        });
-    }, {.checks = settings.checks});
+    return hvd::launch<hvd::Mpi>(
+        argc, argv,
+        [&](auto& world) {
+            std::optional<Report> report;
+            if (world.rank() == 0) report.emplace(settings.csv);
+            Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", [](auto& contenders,
+                                                                                  std::vector<float>& buffer) {
+                contenders.push_back({"MPI_Allreduce",
+                                      [&buffer] {
+                                          MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()),
+                                                        MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                                      },
+                                      buffer.data()});
+            });
+        },
+        {.checks = settings.checks});
 }

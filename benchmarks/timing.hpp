@@ -14,7 +14,7 @@ namespace bench {
 struct Contender {
     std::string name;
     std::function<void()> run;
-    float* data = nullptr;              // what it works on
+    float* data = nullptr;          // what it works on
     std::vector<double> samples{};  // seconds per call
 
     double quantile(double q) const {
@@ -34,7 +34,8 @@ inline double seconds_of(const std::function<void()>& f, int calls) {
 }
 
 /// One round of every contender is `calls` calls. All ranks must give the same numbers.
-inline void take_turns(std::vector<Contender>& contenders, int rounds, int calls, const std::function<void()>& barrier) {
+inline void take_turns(std::vector<Contender>& contenders, int rounds, int calls,
+                       const std::function<void()>& barrier) {
     for (int round = -2; round < rounds; ++round) {  // two to warm up
         for (Contender& c : contenders) {
             barrier();
@@ -46,7 +47,8 @@ inline void take_turns(std::vector<Contender>& contenders, int rounds, int calls
 
 inline std::string bytes_text(std::size_t bytes) {
     char text[32];
-    if (bytes >= std::size_t{1} << 20) std::snprintf(text, sizeof text, "%g MiB", static_cast<double>(bytes) / 1048576.0);
+    if (bytes >= std::size_t{1} << 20)
+        std::snprintf(text, sizeof text, "%g MiB", static_cast<double>(bytes) / 1048576.0);
     else if (bytes >= 1024) std::snprintf(text, sizeof text, "%g KiB", static_cast<double>(bytes) / 1024.0);
     else std::snprintf(text, sizeof text, "%zu B", bytes);
     return text;

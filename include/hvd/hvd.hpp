@@ -26,13 +26,13 @@
 #include <hvd/core/op.hpp>
 #include <hvd/core/tensor.hpp>
 #include <hvd/core/tensor_list.hpp>
-#include <hvd/version.hpp>
 #include <hvd/data/file_dataset.hpp>
 #include <hvd/data/idx_dataset.hpp>
 #include <hvd/data/prefetcher.hpp>
 #include <hvd/data/sharded_dataset.hpp>
+#include <hvd/engine/engine.hpp>
 #include <hvd/train/broadcast_parameters.hpp>
 #include <hvd/train/distributed_optimizer.hpp>
 #include <hvd/train/metric.hpp>
 #include <hvd/train/rate.hpp>
-#include <hvd/engine/engine.hpp>
+#include <hvd/version.hpp>

@@ -47,7 +47,9 @@ auto apart(World& world, A algorithm, hvd::CommunicatorOptions options = {}) {
     return hvd::Communicator{ApartTransport{world.transport()}, std::move(algorithm), options};
 }
 
-double value(int rank, std::size_t i) { return static_cast<double>((static_cast<std::size_t>(rank) * 31 + i * 7) % 1000); }
+double value(int rank, std::size_t i) {
+    return static_cast<double>((static_cast<std::size_t>(rank) * 31 + i * 7) % 1000);
+}
 
 // Private memory on some ranks and shared on others: all, none, the even ones.
 enum class Memory { Private, Shared, Mixed };
@@ -60,7 +62,9 @@ public:
         is_shared_ = memory == Memory::Shared || (memory == Memory::Mixed && comm.rank() % 2 == 0);
         for (std::size_t i = 0; i < n; ++i) span()[i] = value(comm.rank(), i);
     }
-    std::span<double> span() { return is_shared_ ? std::span<double>{shared_.data(), shared_.size()} : std::span<double>{own_}; }
+    std::span<double> span() {
+        return is_shared_ ? std::span<double>{shared_.data(), shared_.size()} : std::span<double>{own_};
+    }
 
 private:
     std::vector<double> own_;
@@ -100,7 +104,8 @@ void try_collectives(const C& comm, std::size_t n, Memory memory) {
         hvd::reduce_scatter(comm, x.span(), out);
         std::size_t first = 0;
         for (int r = 0; r < rank; ++r) first += n / ranks + (static_cast<std::size_t>(r) < n % ranks ? 1 : 0);
-        expect(out.size() == n / ranks + (static_cast<std::size_t>(rank) < n % ranks ? 1 : 0), "reduce_scatter: length");
+        expect(out.size() == n / ranks + (static_cast<std::size_t>(rank) < n % ranks ? 1 : 0),
+               "reduce_scatter: length");
         for (std::size_t i = 0; i < out.size(); ++i) expect(out[i] == sum_at(first + i), "reduce_scatter");
         for (std::size_t i = 0; i < n; ++i) expect(x.span()[i] == value(rank, i), "reduce_scatter: input");
     }
@@ -157,96 +162,110 @@ TEST_CASE("direct through slots") {
 
 TEST_CASE("direct through tiny slots") {
     const hvd::testing::AlgorithmSuiteOptions lengths{.lengths = {0, 1, 65, 4096, 30011}, .type_lengths = {1, 1000}};
-    sweep([&](auto& world) { check_algorithm<Few>(apart(world, tiny), Tried::with(tiny), lengths); }, {2, 3, 4, 7, 9, 16});
+    sweep([&](auto& world) { check_algorithm<Few>(apart(world, tiny), Tried::with(tiny), lengths); },
+          {2, 3, 4, 7, 9, 16});
 }
 
 TEST_CASE("direct through slots inside nodes, even and uneven") {
     const hvd::testing::AlgorithmSuiteOptions lengths{.lengths = {0, 1, 5, 65, 4913, 30011}, .type_lengths = {1, 1000}};
     for (int per_node : {2, 3})
-        sweep([&](auto& world) {
-            check_algorithm<Few>(apart(world, hvd::Ring{}), Tried::with(DirectRing{}), lengths);
-            check_algorithm<Few>(apart(world, hvd::Ring{}), Tried::with(DirectRing{.intra = tiny}), lengths);
-        }, {2, 3, 4, 5, 7, 8}, per_node);
+        sweep(
+            [&](auto& world) {
+                check_algorithm<Few>(apart(world, hvd::Ring{}), Tried::with(DirectRing{}), lengths);
+                check_algorithm<Few>(apart(world, hvd::Ring{}), Tried::with(DirectRing{.intra = tiny}), lengths);
+            },
+            {2, 3, 4, 5, 7, 8}, per_node);
 }
 
 TEST_CASE("collectives, with pauses in every phase") {
-    sweep([](auto& world) {
-        const auto comm = apart(world, hvd::Direct{}), small = apart(world, tiny);
-        for (Memory memory : {Memory::Private, Memory::Shared, Memory::Mixed}) {
-            for (std::size_t n : {0u, 1u, 7u, 1000u, 200003u}) try_collectives(comm, n, memory);
-            comm.algorithm_state().pause = small.algorithm_state().pause = rest_at_random;
-            for (std::size_t n : {1u, 2500u, 20011u}) try_collectives(small, n, memory);
-            for (std::size_t n : {13u, 70001u}) try_collectives(comm, n, memory);
-            comm.algorithm_state().pause = small.algorithm_state().pause = nullptr;
-        }
-        try_collectives(apart(world, hvd::Auto{}, {.shared_memory = false}), 1000, Memory::Private);
-    }, {1, 2, 3, 4, 7});
+    sweep(
+        [](auto& world) {
+            const auto comm = apart(world, hvd::Direct{}), small = apart(world, tiny);
+            for (Memory memory : {Memory::Private, Memory::Shared, Memory::Mixed}) {
+                for (std::size_t n : {0u, 1u, 7u, 1000u, 200003u}) try_collectives(comm, n, memory);
+                comm.algorithm_state().pause = small.algorithm_state().pause = rest_at_random;
+                for (std::size_t n : {1u, 2500u, 20011u}) try_collectives(small, n, memory);
+                for (std::size_t n : {13u, 70001u}) try_collectives(comm, n, memory);
+                comm.algorithm_state().pause = small.algorithm_state().pause = nullptr;
+            }
+            try_collectives(apart(world, hvd::Auto{}, {.shared_memory = false}), 1000, Memory::Private);
+        },
+        {1, 2, 3, 4, 7});
 }
 
 TEST_CASE("collectives between threads that read each other's memory") {
-    sweep([](auto& world) {
-        if (world.size() > 1) world.algorithm_state().inside->pause = rest_at_random;
-        for (std::size_t n : {0u, 1u, 1000u, 200003u}) try_collectives(world, n, Memory::Mixed);
-    }, {1, 2, 3, 5});
+    sweep(
+        [](auto& world) {
+            if (world.size() > 1) world.algorithm_state().inside->pause = rest_at_random;
+            for (std::size_t n : {0u, 1u, 1000u, 200003u}) try_collectives(world, n, Memory::Mixed);
+        },
+        {1, 2, 3, 5});
 }
 
 TEST_CASE("several at once") {
-    sweep([](auto& world) {
-        const auto comm = apart(world, tiny);
-        comm.algorithm_state().pause = rest_at_random;
-        for (int round = 0; round < 10; ++round) {
-            std::vector<std::vector<int>> x(8), gathered(8);
-            std::vector<hvd::Request> requests;
-            for (std::size_t i = 0; i < x.size(); ++i) {
-                x[i].assign(3000 * i + 1, comm.rank() + 1);
-                if (i % 3 == 0) requests.push_back(hvd::allreduce_async(comm, x[i]));
-                else if (i % 3 == 1) requests.push_back(hvd::broadcast_async(comm, x[i], 0));
-                else requests.push_back(hvd::allgather_async(comm, x[i], gathered[i]));
+    sweep(
+        [](auto& world) {
+            const auto comm = apart(world, tiny);
+            comm.algorithm_state().pause = rest_at_random;
+            for (int round = 0; round < 10; ++round) {
+                std::vector<std::vector<int>> x(8), gathered(8);
+                std::vector<hvd::Request> requests;
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                    x[i].assign(3000 * i + 1, comm.rank() + 1);
+                    if (i % 3 == 0) requests.push_back(hvd::allreduce_async(comm, x[i]));
+                    else if (i % 3 == 1) requests.push_back(hvd::broadcast_async(comm, x[i], 0));
+                    else requests.push_back(hvd::allgather_async(comm, x[i], gathered[i]));
+                }
+                for (std::size_t i = requests.size(); i-- > 0;) requests[i].wait();
+                const int p = comm.size();
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                    if (i % 3 == 0) expect(x[i].back() == p * (p + 1) / 2, "allreduce");
+                    else if (i % 3 == 1) expect(x[i].back() == 1, "broadcast");
+                    else
+                        expect(
+                            gathered[i].size() == x[i].size() * static_cast<std::size_t>(p) && gathered[i].back() == p,
+                            "allgather");
+                }
             }
-            for (std::size_t i = requests.size(); i-- > 0;) requests[i].wait();
-            const int p = comm.size();
-            for (std::size_t i = 0; i < x.size(); ++i) {
-                if (i % 3 == 0) expect(x[i].back() == p * (p + 1) / 2, "allreduce");
-                else if (i % 3 == 1) expect(x[i].back() == 1, "broadcast");
-                else expect(gathered[i].size() == x[i].size() * static_cast<std::size_t>(p) && gathered[i].back() == p, "allgather");
-            }
-        }
-    }, {2, 3, 4});
+        },
+        {2, 3, 4});
 }
 
 TEST_CASE("a great many short ones in a row") {
-    sweep([](auto& world) {
-        const auto comm = apart(world, hvd::Direct{}, {.checks = false});
-        const auto direct = world.with(hvd::Direct{});
-        float x[4] = {};
-        const auto began = hvd::detail::Clock::now();
-        for (int i = 0; i < small_operations / 2; ++i) {
-            for (const bool in_place : {false, true}) {
-                x[i % 4] = static_cast<float>(i % 100);
-                if (in_place) hvd::allreduce(direct, x);
-                else hvd::allreduce(comm, x);
-                if (x[i % 4] != static_cast<float>(i % 100 * comm.size())) throw hvd::Error{"a wrong sum"};
+    sweep(
+        [](auto& world) {
+            const auto comm = apart(world, hvd::Direct{}, {.checks = false});
+            const auto direct = world.with(hvd::Direct{});
+            float x[4] = {};
+            const auto began = hvd::detail::Clock::now();
+            for (int i = 0; i < small_operations / 2; ++i) {
+                for (const bool in_place : {false, true}) {
+                    x[i % 4] = static_cast<float>(i % 100);
+                    if (in_place) hvd::allreduce(direct, x);
+                    else hvd::allreduce(comm, x);
+                    if (x[i % 4] != static_cast<float>(i % 100 * comm.size())) throw hvd::Error{"a wrong sum"};
+                }
+                if (i % 1000 != 0) continue;
+                // On a machine that has much else to do, fewer must do.
+                int is_late = hvd::detail::Clock::now() - began > std::chrono::seconds{15} ? 1 : 0;
+                hvd::broadcast(comm, std::span{&is_late, 1}, 0);
+                if (is_late != 0) return;
             }
-            if (i % 1000 != 0) continue;
-            // On a machine that has much else to do, fewer must do.
-            int is_late = hvd::detail::Clock::now() - began > std::chrono::seconds{15} ? 1 : 0;
-            hvd::broadcast(comm, std::span{&is_late, 1}, 0);
-            if (is_late != 0) return;
-        }
-    }, {2});
+        },
+        {2});
 }
 
 TEST_CASE("a rank that throws in the middle leaves nobody stuck") {
     for (int p : {2, 4})
         for (int failing : {0, 1}) {
             CHECK(hvd::launch<hvd::Local>(p, [&](auto& world) {
-                const auto comm = apart(world, hvd::Direct{});
-                std::vector<float> x(300000, 1);
-                for (int i = 0;; ++i) {
-                    if (i == 3 && comm.rank() == failing) throw std::runtime_error("on purpose");
-                    hvd::allreduce(comm, x);
-                    hvd::broadcast(comm, x, 0);
-                }
-            }) != 0);
+                      const auto comm = apart(world, hvd::Direct{});
+                      std::vector<float> x(300000, 1);
+                      for (int i = 0;; ++i) {
+                          if (i == 3 && comm.rank() == failing) throw std::runtime_error("on purpose");
+                          hvd::allreduce(comm, x);
+                          hvd::broadcast(comm, x, 0);
+                      }
+                  }) != 0);
         }
 }

@@ -93,26 +93,27 @@ TEST_CASE("every order and every omission of three tensors on two ranks, and on 
         // On three ranks every third combination, which still has every program on every rank.
         const std::size_t combinations = p == 2 ? 256 : 4096, stride = p == 2 ? 1 : 3;
         CHECK(hvd::launch<hvd::Local>(p, [&](auto& world) {
-            hvd::Engine engine{world, {.background = false}};
-            const char* names[] = {"a", "b", "c"};
-            for (std::size_t k = 0; k < combinations; k += stride) {
-                std::size_t mine = k;
-                for (int r = 0; r < world.rank(); ++r) mine /= 16;
-                std::vector<long> values[3];
-                hvd::Request requests[3];
-                const auto submit = [&](int t) {
-                    values[t].assign(static_cast<std::size_t>(t + 1), world.rank() + 10 * t);
-                    requests[t] = engine.allreduce(names[t], values[t], hvd::sum);
-                };
-                for (int t : programs[mine % 16]) submit(t);
-                // What this rank left out it submits now; what it has is still pending, or complete, and not given again.
-                for (int t = 0; t < 3; ++t)
-                    if (values[t].empty()) submit(t);
-                for (int t = 0; t < 3; ++t) requests[t].wait();
-                for (int t = 0; t < 3; ++t)
-                    expect(values[t][0] == p * (p - 1) / 2 + 10 * t * p, "each tensor is reduced once, over all ranks");
-            }
-        }) == 0);
+                  hvd::Engine engine{world, {.background = false}};
+                  const char* names[] = {"a", "b", "c"};
+                  for (std::size_t k = 0; k < combinations; k += stride) {
+                      std::size_t mine = k;
+                      for (int r = 0; r < world.rank(); ++r) mine /= 16;
+                      std::vector<long> values[3];
+                      hvd::Request requests[3];
+                      const auto submit = [&](int t) {
+                          values[t].assign(static_cast<std::size_t>(t + 1), world.rank() + 10 * t);
+                          requests[t] = engine.allreduce(names[t], values[t], hvd::sum);
+                      };
+                      for (int t : programs[mine % 16]) submit(t);
+                      // What this rank left out it submits now; what it has is still pending, or complete, and not given again.
+                      for (int t = 0; t < 3; ++t)
+                          if (values[t].empty()) submit(t);
+                      for (int t = 0; t < 3; ++t) requests[t].wait();
+                      for (int t = 0; t < 3; ++t)
+                          expect(values[t][0] == p * (p - 1) / 2 + 10 * t * p,
+                                 "each tensor is reduced once, over all ranks");
+                  }
+              }) == 0);
     }
 }
 
@@ -156,7 +157,8 @@ TEST_CASE("a tensor that changes on all ranks goes on; on one it is an error on 
         }
         std::vector<double> uneven(world.rank() == 1 ? 5 : 4, 1.0);
         const std::string text = text_of<hvd::MismatchError>([&] { engine.allreduce("v", uneven).wait(); });
-        expect(text.find("'v'") != std::string::npos && text.find("rank 1") != std::string::npos, "names tensor and rank: " + text);
+        expect(text.find("'v'") != std::string::npos && text.find("rank 1") != std::string::npos,
+               "names tensor and rank: " + text);
         for (const auto& other : hvd::allgather_object(world, text)) expect(other == text, "the same text everywhere");
         std::vector<float> as_float(4, 1.0f);
         std::vector<int> as_int(4, 1);
@@ -198,9 +200,10 @@ TEST_CASE("join: every rank first in turn, all reductions, more than one epoch")
                 const int taking_part = p - 1 - b;
                 std::vector<double> mean(3, 6.0);
                 std::vector<int> least(2, world.rank()), most(2, world.rank()), product(1, 2), own(1, 1);
-                hvd::Request requests[] = {engine.allreduce("mean", mean, hvd::average), engine.allreduce("min", least, hvd::min),
-                                           engine.allreduce("max", most, hvd::max), engine.allreduce("product", product, hvd::product),
-                                           engine.allreduce("own", own, [](int x, int y) { return x + y; })};
+                hvd::Request requests[] = {
+                    engine.allreduce("mean", mean, hvd::average), engine.allreduce("min", least, hvd::min),
+                    engine.allreduce("max", most, hvd::max), engine.allreduce("product", product, hvd::product),
+                    engine.allreduce("own", own, [](int x, int y) { return x + y; })};
                 for (auto& r : requests) r.wait();
                 int low = p, high = -1, product_of = 1;
                 for (int r = 0; r < p; ++r) {
@@ -220,7 +223,8 @@ TEST_CASE("join: every rank first in turn, all reductions, more than one epoch")
             expect(after[0] == p, "an epoch after a join");
         }
         const int all_at_once = engine.join();
-        for (int other : hvd::allgather(world, std::vector<int>{all_at_once})) expect(other == all_at_once, "all at once");
+        for (int other : hvd::allgather(world, std::vector<int>{all_at_once}))
+            expect(other == all_at_once, "all at once");
     });
 }
 
@@ -230,7 +234,8 @@ TEST_CASE("other collectives by name, also while a rank has joined") {
         const int p = world.size(), rank = world.rank();
         const auto up = static_cast<std::size_t>(p);
         for (int step = 0; step < 3; ++step) {
-            std::vector<int> rows(static_cast<std::size_t>(rank), rank), all, root(3, rank), to_all(up, rank), received, part;
+            std::vector<int> rows(static_cast<std::size_t>(rank), rank), all, root(3, rank), to_all(up, rank), received,
+                part;
             std::vector<int> wide(2 * up, 1);
             std::vector<std::size_t> counts(up, 1), got;
             std::vector<hvd::Request> requests;
@@ -240,7 +245,8 @@ TEST_CASE("other collectives by name, also while a rank has joined") {
             requests.push_back(engine.reduce_scatter("scatter", wide, part));
             for (auto& r : requests) r.wait();
             expect(all.size() == up * (up - 1) / 2 && root[2] == p - 1, "allgather and broadcast");
-            expect(received[up - 1] == p - 1 && got == counts && part == std::vector<int>{p, p}, "alltoall and reduce_scatter");
+            expect(received[up - 1] == p - 1 && got == counts && part == std::vector<int>{p, p},
+                   "alltoall and reduce_scatter");
         }
         std::vector<int> a(3, 1);
         std::vector<double> b(2, 1.0);
@@ -254,7 +260,8 @@ TEST_CASE("other collectives by name, also while a rank has joined") {
             std::vector<int> value(2, rank);
             engine.broadcast("late broadcast", value, p - 1).wait();
             expect(value[0] == p - 1, "broadcast past it");
-            const std::string text = text_of<hvd::MismatchError>([&] { engine.broadcast("from the joined", value, 0).wait(); });
+            const std::string text =
+                text_of<hvd::MismatchError>([&] { engine.broadcast("from the joined", value, 0).wait(); });
             expect(text.find("root has joined") != std::string::npos, text);
         }
         engine.join();
@@ -272,7 +279,8 @@ TEST_CASE("stall_abort reaches all ranks, the late one when it comes, and a new 
             if (world.rank() == 1) hvd::barrier(world);  // held back until the others have given up
             const std::string text = text_of<hvd::StallError>([&] { engine.allreduce("held back", y).wait(); });
             expect(text.find("held back") != std::string::npos, "names the tensor: " + text);
-            expect(text.find("rank 1") != std::string::npos || world.context().board == nullptr, "names the rank: " + text);
+            expect(text.find("rank 1") != std::string::npos || world.context().board == nullptr,
+                   "names the rank: " + text);
             if (world.rank() != 1) hvd::barrier(world);
         }
         hvd::Engine engine{world, {}};
@@ -297,7 +305,9 @@ TEST_CASE("an engine that is destroyed completes or fails what is under way, and
             std::optional<hvd::Engine<World>> engine{std::in_place, world, options};
             engine->allreduce("x", x).wait();
             if (world.rank() == 1) engine.reset();
-            else expect(!text_of<hvd::Error>([&] { engine->allreduce("x", y).wait(); }).empty(), "those who wait for it learn that it is gone");
+            else
+                expect(!text_of<hvd::Error>([&] { engine->allreduce("x", y).wait(); }).empty(),
+                       "those who wait for it learn that it is gone");
         }
     });
 }
@@ -309,7 +319,8 @@ TEST_CASE("empty tensors, threshold 0, and one tensor above the threshold") {
             hvd::Engine engine{world, options};
             for (int step = 0; step < 3; ++step) {
                 std::vector<float> none, one(1, 1.0f), long_one(300000, 1.0f);
-                hvd::Request a = engine.allreduce("none", none), b = engine.allreduce("one", one), c = engine.allreduce("long", long_one);
+                hvd::Request a = engine.allreduce("none", none), b = engine.allreduce("one", one),
+                             c = engine.allreduce("long", long_one);
                 c.wait();
                 b.wait();
                 a.wait();
@@ -331,7 +342,9 @@ TEST_CASE("several engines and process sets at once, waited for in different ord
             for (hvd::Request* r : order) r->wait();
             std::vector<int> between(1, 1);
             hvd::allreduce(world, between);
-            expect(x[0] == world.size() && y[0] == 2 * world.size() && z[0] == 3 * half.size() && between[0] == world.size(), "sums");
+            expect(x[0] == world.size() && y[0] == 2 * world.size() && z[0] == 3 * half.size() &&
+                       between[0] == world.size(),
+                   "sums");
         }
     });
 }
@@ -373,7 +386,8 @@ TEST_CASE("the timeline is JSON at any moment") {
                 if (world.rank() != 0) continue;
                 const std::string text = read();
                 expect(text.starts_with("[\n") && text.ends_with("]\n"), "open and shut: " + text);
-                expect(std::count(text.begin(), text.end(), '{') == std::count(text.begin(), text.end(), '}'), "balanced");
+                expect(std::count(text.begin(), text.end(), '{') == std::count(text.begin(), text.end(), '}'),
+                       "balanced");
             }
             hvd::barrier(world);
             if (world.rank() == 0) {
@@ -391,21 +405,21 @@ TEST_CASE("results are the same bits with and without a thread") {
     std::vector<float> results[2];
     for (bool background : {true, false}) {
         CHECK(hvd::launch<hvd::Local>(3, [&](auto& world) {
-            hvd::Engine engine{world, {.fusion_threshold = 2000, .background = background}};
-            std::mt19937 random{static_cast<unsigned>(world.rank())};
-            std::vector<std::vector<float>> t(30);
-            for (int step = 0; step < 3; ++step) {
-                std::vector<hvd::Request> requests;
-                for (std::size_t i = 0; i < t.size(); ++i) {
-                    t[i].resize(10 + 17 * i);
-                    for (float& x : t[i]) x = static_cast<float>(random()) / 1e6f;
-                    requests.push_back(engine.allreduce(std::to_string(i), t[i], hvd::average));
-                }
-                engine.synchronize();
-            }
-            if (world.rank() == 0)
-                for (const auto& v : t) results[background].insert(results[background].end(), v.begin(), v.end());
-        }) == 0);
+                  hvd::Engine engine{world, {.fusion_threshold = 2000, .background = background}};
+                  std::mt19937 random{static_cast<unsigned>(world.rank())};
+                  std::vector<std::vector<float>> t(30);
+                  for (int step = 0; step < 3; ++step) {
+                      std::vector<hvd::Request> requests;
+                      for (std::size_t i = 0; i < t.size(); ++i) {
+                          t[i].resize(10 + 17 * i);
+                          for (float& x : t[i]) x = static_cast<float>(random()) / 1e6f;
+                          requests.push_back(engine.allreduce(std::to_string(i), t[i], hvd::average));
+                      }
+                      engine.synchronize();
+                  }
+                  if (world.rank() == 0)
+                      for (const auto& v : t) results[background].insert(results[background].end(), v.begin(), v.end());
+              }) == 0);
     }
     CHECK(results[0] == results[1]);
 }

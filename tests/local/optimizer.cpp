@@ -107,12 +107,17 @@ TEST_CASE("gradients are announced in any order, some or none, others on each ra
             }
             optimizer.step();
             expect(net.dc[399] == static_cast<float>(-(world.size() - 1) / 2.0), "the mean of all");
-            expect(optimizer.unannounced().size() == (which == 0 ? 1u : which == 1 ? 0u : which == 2 ? 2u : 3u), "and which came late");
+            expect(optimizer.unannounced().size() == (which == 0   ? 1u
+                                                      : which == 1 ? 0u
+                                                      : which == 2 ? 2u
+                                                                   : 3u),
+                   "and which came late");
         }
         net.backward(1);
         if (world.rank() == 0) optimizer.no_gradient("a");
         optimizer.synchronize();
-        expect(std::abs(net.da[0] - static_cast<float>(world.size() - 1) / static_cast<float>(world.size())) < 1e-6f, "no gradient is zero, and the mean divides by all");
+        expect(std::abs(net.da[0] - static_cast<float>(world.size() - 1) / static_cast<float>(world.size())) < 1e-6f,
+               "no gradient is zero, and the mean divides by all");
         optimizer.apply();
     });
 }
@@ -132,7 +137,8 @@ TEST_CASE("accumulation equals a larger batch; no_sync and flush") {
         net.backward(7 + world.rank());
         optimizer.step();
         optimizer.flush();
-        expect(std::abs(net.b[0] + 2 * ((1 + ranks) + (4 + ranks) + (7 + ranks))) < 1e-9, "a window of one pass divides by one");
+        expect(std::abs(net.b[0] + 2 * ((1 + ranks) + (4 + ranks) + (7 + ranks))) < 1e-9,
+               "a window of one pass divides by one");
         const double before = net.b[0];
         optimizer.flush();
         expect(net.b[0] == before, "nothing to flush");
@@ -188,7 +194,8 @@ TEST_CASE("16 bits on the wire, integers untouched, overflow reported") {
         hvd::DistributedOptimizer brain{world, wide, Sgd{}, hvd::Bf16{}, {.op = hvd::Reduction::Sum}};
         wide.backward(1e6);
         brain.step();
-        expect(std::abs(wide.a[0] + 1e6f * static_cast<float>(world.size())) < 1e4f * static_cast<float>(world.size()), "bfloat16 has float's range");
+        expect(std::abs(wide.a[0] + 1e6f * static_cast<float>(world.size())) < 1e4f * static_cast<float>(world.size()),
+               "bfloat16 has float's range");
     });
 }
 
@@ -228,7 +235,9 @@ TEST_CASE("bound gradients keep their values, are reduced in place, and outlive 
                 for (std::size_t i = 0; i < 7; ++i) model.dv.data[i] = static_cast<float>(step);
                 model.db.assign(3, world.rank());
                 optimizer.step();
-                expect(model.dw.data[500] == static_cast<float>(world.size() - 1) / 2 && model.dv.data[6] == static_cast<float>(step), "reduced");
+                expect(model.dw.data[500] == static_cast<float>(world.size() - 1) / 2 &&
+                           model.dv.data[6] == static_cast<float>(step),
+                       "reduced");
                 expect(model.db[0] == (world.size() - 1) / 2.0, "what cannot be rebound, too");
             }
         }
@@ -254,9 +263,15 @@ TEST_CASE("wrong use is one sentence, and the optimizer goes on") {
         expect(usage([&] { optimizer.gradient_ready(0); }).find("'a'") != std::string::npos, "announced twice");
         expect(!usage([&] { optimizer.step(Sized{3}); }).empty(), "weighted after it was announced");
         optimizer.step();
-        expect(!usage([&] { hvd::DistributedOptimizer wrong{world, net, Sgd{}, {.accumulate = 0}}; }).empty(), "accumulate = 0");
+        expect(!usage([&] {
+                    hvd::DistributedOptimizer wrong{world, net, Sgd{}, {.accumulate = 0}};
+                }).empty(),
+               "accumulate = 0");
         net.da.resize(4);
-        expect(usage([&] { hvd::DistributedOptimizer wrong{world, net, Sgd{}}; }).find("gradient 0") != std::string::npos, "lengths");
+        expect(usage([&] {
+                   hvd::DistributedOptimizer wrong{world, net, Sgd{}};
+               }).find("gradient 0") != std::string::npos,
+               "lengths");
     });
 }
 

@@ -61,7 +61,8 @@ TEST_CASE("wrong rows are an error on all ranks") {
         std::vector<float> values(world.rank() == 0 ? 3 : 4);
         expect(!thrown([&] { hvd::sparse_allreduce(world, indices, values); }).empty(), "no whole number of rows");
         values.assign(world.rank() == 0 ? 2 : 4, 1.0f);
-        expect(thrown([&] { hvd::sparse_allreduce(world, indices, values); }).find("from 1 to 2") != std::string::npos, "lengths of rows");
+        expect(thrown([&] { hvd::sparse_allreduce(world, indices, values); }).find("from 1 to 2") != std::string::npos,
+               "lengths of rows");
         values.assign(4, 1.0f);
         indices[0] = world.rank() == 1 ? -1 : 0;
         expect(!thrown([&] { hvd::sparse_allreduce(world, indices, values); }).empty(), "a negative index");

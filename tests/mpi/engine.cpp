@@ -49,7 +49,8 @@ TEST_CASE("many tensors in different orders, by one plan, without a control mess
             }
             engine.synchronize();
             const int p = world.size();
-            for (std::size_t i = 0; i < t.size(); ++i) REQUIRE(t[i].back() == p * (p - 1) / 2 + p * static_cast<double>(i));
+            for (std::size_t i = 0; i < t.size(); ++i)
+                REQUIRE(t[i].back() == p * (p - 1) / 2 + p * static_cast<double>(i));
         }
         const hvd::PlanInfo plan = engine.plan();
         CHECK(plan.made == 1);

@@ -23,9 +23,7 @@ double value_of(std::uint16_t bits) {
     return sign * std::ldexp(mantissa + (exponent == 0 ? 0 : 1 << T::mantissa_bits), shift);
 }
 
-std::uint32_t bits_of(float x) {
-    return std::bit_cast<std::uint32_t>(x);
-}
+std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
 template <class T>
 std::uint16_t quiet_nan_bits(std::uint16_t bits) {
@@ -90,13 +88,9 @@ void check_all_patterns() {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("float16: all bit patterns, both ways", T, float16, bfloat16) {
-    check_all_patterns<T>();
-}
+TEST_CASE_TEMPLATE("float16: all bit patterns, both ways", T, float16, bfloat16) { check_all_patterns<T>(); }
 
-TEST_CASE_TEMPLATE("float16: ties go to even, all others to the nearest", T, float16, bfloat16) {
-    check_middles<T>();
-}
+TEST_CASE_TEMPLATE("float16: ties go to even, all others to the nearest", T, float16, bfloat16) { check_middles<T>(); }
 
 TEST_CASE("float16: overflow, underflow, NaN") {
     const float infinity = std::numeric_limits<float>::infinity();

@@ -90,7 +90,7 @@ T any_value(std::mt19937_64& random) {
         const T sign(static_cast<float>((bits & 8) != 0 ? -1 : 1));
         if (bits % 8 == 0) {
             const std::array<T, 8> special{Limits::infinity(), Limits::quiet_NaN(), T(0.0F), Limits::denorm_min(),
-                                           Limits::max(), Limits::min(), T(1.0F), Limits::epsilon()};
+                                           Limits::max(),      Limits::min(),       T(1.0F), Limits::epsilon()};
             return special[(bits >> 4) % 8] * sign;
         }
         if constexpr (sizeof(T) <= sizeof bits) {
@@ -153,8 +153,7 @@ struct Reduction {
 
 // One call, with every input at another misalignment; returns how many elements are wrong.
 template <class T, class Op>
-std::size_t wrong_elements(const Reduction<T>& r, const std::vector<Array<T>>& values,
-                           const Array<T>& expected) {
+std::size_t wrong_elements(const Reduction<T>& r, const std::vector<Array<T>>& values, const Array<T>& expected) {
     std::vector<Array<T>> inputs;
     std::vector<const T*> pointers;
     for (std::size_t k = 0; k < r.count; ++k) {
@@ -286,12 +285,11 @@ TEST_CASE_TEMPLATE("kernels: NaN and zeros in min and max", T, float, double, fl
     struct Case {
         T a, b, smaller, larger;
     };
-    const std::vector<Case> cases{
-        {nan, one, nan, nan},          {one, nan, nan, nan},
-        {nan, minus_nan, nan, nan},    {minus_nan, nan, minus_nan, minus_nan},
-        {nan, infinity, nan, nan},     {-infinity, minus_nan, minus_nan, minus_nan},
-        {zero, minus_zero, zero, zero}, {minus_zero, zero, minus_zero, minus_zero},
-        {one, infinity, one, infinity}, {infinity, -infinity, -infinity, infinity}};
+    const std::vector<Case> cases{{nan, one, nan, nan},           {one, nan, nan, nan},
+                                  {nan, minus_nan, nan, nan},     {minus_nan, nan, minus_nan, minus_nan},
+                                  {nan, infinity, nan, nan},      {-infinity, minus_nan, minus_nan, minus_nan},
+                                  {zero, minus_zero, zero, zero}, {minus_zero, zero, minus_zero, minus_zero},
+                                  {one, infinity, one, infinity}, {infinity, -infinity, -infinity, infinity}};
     on_every_isa([&] {
         for (const Case& c : cases) {
             const std::vector<T> a(37, c.a), b(37, c.b);

@@ -52,7 +52,8 @@ TEST_CASE("threshold 0, long tensors and unlike operations travel apart") {
     REQUIRE(with_long.size() == 2);
     CHECK(names(with_long[0]) == std::vector<std::string>{"long"});
     CHECK(names(with_long[1]) == std::vector<std::string>{"a", "b"});
-    const auto unlike = make_buckets({tensor("a", 4, 1), tensor("b", 4, 3), tensor("c", 4, 1), tensor("alone", 4, 0)}, 100, 50);
+    const auto unlike =
+        make_buckets({tensor("a", 4, 1), tensor("b", 4, 3), tensor("c", 4, 1), tensor("alone", 4, 0)}, 100, 50);
     CHECK(unlike.size() == 3);
 }
 

@@ -14,16 +14,22 @@ namespace hvd {
 namespace detail {
 
 template <class A>
-concept HasPolicyName = requires { std::string_view{A::name}; };
+concept HasPolicyName = requires {
+    std::string_view{A::name};
+};
 
 template <class A, class T>
 using AlgorithmState = decltype(std::declval<const A&>().prepare(std::declval<T&>()));
 
 template <class A, class T>
-concept HasPrepare = requires { typename AlgorithmState<A, T>; };
+concept HasPrepare = requires {
+    typename AlgorithmState<A, T>;
+};
 
 template <class A, class T>
-concept HasRun = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::span<float> v) { a.run(c, s, v, sum); };
+concept HasRun = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::span<float> v) {
+    a.run(c, s, v, sum);
+};
 
 /// Algorithms that can be left and taken up again; the others run in one piece when their turn has come.
 template <class A, class T>
@@ -33,13 +39,15 @@ concept HasStart = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, s
 
 /// The same for elements of any type, so that it is compiled once: `n` elements at `data`, reduced with `fold`.
 template <class A, class T>
-concept HasStartFold = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, void* data, std::size_t n, Fold fold) {
+concept HasStartFold = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, void* data, std::size_t n,
+                                Fold fold) {
     { a.start_fold(c, s, data, n, fold) } -> std::convertible_to<std::unique_ptr<Operation>>;
 };
 
 /// Algorithms that can stop half way, with each rank holding one block reduced, and go on from there.
 template <class A, class T>
-concept Splits = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, void* data, const Layout& blocks, Fold fold) {
+concept Splits = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, void* data, const Layout& blocks,
+                          Fold fold) {
     { a.start_reduce_scatter(c, s, data, blocks, fold) } -> std::convertible_to<std::unique_ptr<Operation>>;
     { a.start_allgather(c, s, data, blocks, std::size_t{}) } -> std::convertible_to<std::unique_ptr<Operation>>;
 };
@@ -57,22 +65,22 @@ consteval bool is_tagged() {
 /// per communicator by all its ranks and returns the state (scratch, sub-communicators), and
 /// `run(channel, state, std::span<E> data, op)`, which reduces `data` in place over all ranks of the channel.
 template <class A, class T>
-concept Algorithm = std::copy_constructible<A> && detail::HasPolicyName<A> && detail::HasPrepare<A, T> &&
-                    detail::HasRun<A, T>;
+concept Algorithm =
+    std::copy_constructible<A> && detail::HasPolicyName<A> && detail::HasPrepare<A, T> && detail::HasRun<A, T>;
 
 namespace detail {
 
 template <Transport T>
 void wait_for(Operation& operation, const Channel<T>& channel, std::string_view name) {
     channel.worker()->wait_until([&] { return operation.advance(); },
-                                [&] {
-                                    std::string text{name};
-                                    text += " on rank " + std::to_string(channel.rank()) + " of " +
-                                            std::to_string(channel.size());
-                                    if (const int peer = operation.waiting_for(); peer >= 0)
-                                        text += ", waiting for rank " + std::to_string(peer) + ",";
-                                    return text;
-                                });
+                                 [&] {
+                                     std::string text{name};
+                                     text += " on rank " + std::to_string(channel.rank()) + " of " +
+                                             std::to_string(channel.size());
+                                     if (const int peer = operation.waiting_for(); peer >= 0)
+                                         text += ", waiting for rank " + std::to_string(peer) + ",";
+                                     return text;
+                                 });
 }
 
 /// State of algorithms that need nothing but scratch.
@@ -82,8 +90,8 @@ struct ScratchState {
 
 /// Begins the schedule of an algorithm that consists of messages only.
 template <Transport T, Schedule S>
-std::unique_ptr<Operation> begin_schedule(Channel<T> channel, ScratchState& state, S schedule, Layout layout, void* data,
-                                          Fold fold) {
+std::unique_ptr<Operation> begin_schedule(Channel<T> channel, ScratchState& state, S schedule, Layout layout,
+                                          void* data, Fold fold) {
     return std::make_unique<ScheduleRun<T, S>>(channel, std::move(schedule), std::move(layout), data, fold, state.pool);
 }
 
@@ -110,7 +118,8 @@ private:
 template <class A, Transport T, Scalar E, class Op>
 std::unique_ptr<Operation> start_algorithm(const A& algorithm, Channel<T> channel, AlgorithmState<A, T>& state,
                                            std::span<E> data, const Op& op) {
-    if constexpr (HasStartFold<A, T>) return algorithm.start_fold(channel, state, data.data(), data.size(), Fold::of<E>(op));
+    if constexpr (HasStartFold<A, T>)
+        return algorithm.start_fold(channel, state, data.data(), data.size(), Fold::of<E>(op));
     else if constexpr (HasStart<A, T>) return algorithm.start(channel, state, data, op);
     else return std::make_unique<BlockingRun<A, T, E, Op>>(algorithm, channel, state, data, op);
 }

@@ -39,9 +39,7 @@ struct Auto {
         std::optional<detail::AlgorithmState<Inside<T>, T>> inside{};
         std::optional<typename TwoLevel<T>::template State<T>> two_level{};
 
-        friend detail::DirectState* direct_state_of(State& state)
-            requires detail::SharesMemory<T>
-        {
+        friend detail::DirectState* direct_state_of(State& state) requires detail::SharesMemory<T> {
             return state.inside ? &*state.inside : nullptr;
         }
     };
@@ -51,7 +49,8 @@ struct Auto {
         State<T> state;
         const Topology& nodes = transport.topology();
         if (nodes.nodes() == 1 && nodes.size() > 1) state.inside.emplace(Inside<T>{}.prepare(transport));
-        if (nodes.nodes() > 1 && nodes.nodes() < nodes.size()) state.two_level.emplace(TwoLevel<T>{}.prepare(transport));
+        if (nodes.nodes() > 1 && nodes.nodes() < nodes.size())
+            state.two_level.emplace(TwoLevel<T>{}.prepare(transport));
         return state;
     }
 

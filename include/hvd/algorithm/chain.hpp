@@ -20,7 +20,8 @@ struct ChainSchedule {
     constexpr Step step(std::size_t i) const {
         const Chunks segment{i / 2, 1};
         const int place = (rank - root + size) % size;
-        const int inward = place == 0 ? -1 : (rank + size - 1) % size, outward = place == size - 1 ? -1 : (rank + 1) % size;
+        const int inward = place == 0 ? -1 : (rank + size - 1) % size,
+                  outward = place == size - 1 ? -1 : (rank + 1) % size;
         const bool reduces = part == Part::Reduce;
         if (i % 2 == 0) return {-1, {}, reduces ? outward : inward, segment, reduces};
         return {reduces ? inward : outward, segment, -1, {}, false};

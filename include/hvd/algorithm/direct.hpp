@@ -23,7 +23,8 @@ struct Direct {
     /// sends messages around a ring.
     template <Transport T>
     detail::DirectState prepare(T& transport) const {
-        static_assert(detail::SharesMemory<T>, "hvd: Direct needs a transport whose ranks can share memory; use hvd::Ring");
+        static_assert(detail::SharesMemory<T>,
+                      "hvd: Direct needs a transport whose ranks can share memory; use hvd::Ring");
         if (transport.topology().nodes() > 1)
             throw UsageError{"hvd: Direct works inside one node and these ranks are on " +
                              std::to_string(transport.topology().nodes()) + "; use Hierarchical{Direct{}, Ring{}}"};
@@ -33,8 +34,8 @@ struct Direct {
     }
 
     template <Transport T>
-    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::DirectState& state, void* data, std::size_t n,
-                                                  Fold fold) const {
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::DirectState& state, void* data,
+                                                  std::size_t n, Fold fold) const {
         if (!state.region) return Ring{}.start_fold(channel, state.scratch, data, n, fold);
         return begin(state, data, shares_of(n, fold.element(), channel.size()), fold, detail::DirectPart::Allreduce);
     }
@@ -70,9 +71,10 @@ private:
         return detail::Layout{std::move(begin)};
     }
 
-    static std::unique_ptr<detail::Operation> begin(detail::DirectState& state, void* data, detail::Layout shares, Fold fold,
-                                                    detail::DirectPart part) {
-        return std::make_unique<detail::DirectRun>(state, detail::DirectJob{static_cast<std::byte*>(data), std::move(shares), fold, part});
+    static std::unique_ptr<detail::Operation> begin(detail::DirectState& state, void* data, detail::Layout shares,
+                                                    Fold fold, detail::DirectPart part) {
+        return std::make_unique<detail::DirectRun>(
+            state, detail::DirectJob{static_cast<std::byte*>(data), std::move(shares), fold, part});
     }
 };
 

@@ -35,7 +35,9 @@ public:
     int waiting_for() const override { return from_; }
 
 private:
-    const DirectPiece& given_to(int r) const { return x_.given[x_.given.size() == 1 ? 0 : static_cast<std::size_t>(r)]; }
+    const DirectPiece& given_to(int r) const {
+        return x_.given[x_.given.size() == 1 ? 0 : static_cast<std::size_t>(r)];
+    }
     const DirectPiece& taken_from(int r) const { return x_.taken[static_cast<std::size_t>(r)]; }
     std::uint64_t most(int r) const { return state_.tensor(r, number_).most; }
 
@@ -87,7 +89,8 @@ private:
     bool advance_slots() {
         for (std::size_t calls = 0; copied_out_ < blocks_; ++calls) {
             if (calls == per_call) return false;
-            if (copied_in_ < blocks_ && copied_in_ <= copied_out_ + 1 && !copy_in() && copied_in_ == copied_out_) return false;
+            if (copied_in_ < blocks_ && copied_in_ <= copied_out_ + 1 && !copy_in() && copied_in_ == copied_out_)
+                return false;
             if (!copy_out()) return false;
         }
         return true;

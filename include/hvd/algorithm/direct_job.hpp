@@ -18,8 +18,8 @@ namespace hvd::detail {
 enum class DirectPart { Allreduce, ReduceScatter, Allgather, Reduce };
 
 struct DirectJob {
-    std::byte* data;    // the tensor of this rank
-    Layout shares;      // share r, from element shares.begin(r) to shares.begin(r + 1), is reduced by rank r
+    std::byte* data;  // the tensor of this rank
+    Layout shares;    // share r, from element shares.begin(r) to shares.begin(r + 1), is reduced by rank r
     Fold fold;
     DirectPart part;
     int root = -1;                // of Reduce

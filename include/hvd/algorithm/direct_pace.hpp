@@ -25,7 +25,8 @@ inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t b
 class DirectPace {
 public:
     /// Begins to write block `number` of a tensor of `bytes`.
-    DirectPace(DirectState& state, std::uint64_t number, std::size_t bytes) : past_caches_{goes_past(state, number, bytes)} {
+    DirectPace(DirectState& state, std::uint64_t number, std::size_t bytes)
+        : past_caches_{goes_past(state, number, bytes)} {
         auto& note = state.counters(state.rank).copied_in.note;
         const std::uint64_t bit = std::uint64_t{1} << number % 64, before = note.load(std::memory_order_relaxed);
         const std::uint64_t after = past_caches_ ? before | bit : before & ~bit;
@@ -42,7 +43,8 @@ public:
         bool says_something = bytes >= measured_from && bytes < always_from;
         for (int r = 0; says_something && r < state.size; ++r)
             if (r != state.rank)
-                says_something = (state.counters(r).copied_in.note.load(std::memory_order_relaxed) >> number % 64 & 1) == 0;
+                says_something =
+                    (state.counters(r).copied_in.note.load(std::memory_order_relaxed) >> number % 64 & 1) == 0;
         if (!says_something) return read();
         const auto began = Clock::now();
         read();

@@ -79,7 +79,8 @@ private:
     }
 
     bool reduce(std::size_t i) {
-        const bool is_free = i < state_.slots || state_.all_reached(&DirectCounters::copied_out, base_ + i + 1 - state_.slots, freed_);
+        const bool is_free =
+            i < state_.slots || state_.all_reached(&DirectCounters::copied_out, base_ + i + 1 - state_.slots, freed_);
         if (!is_free || !reached(&DirectCounters::copied_in, base_ + i + 1)) return false;
         const auto [first, n] = piece(state_.rank, i);
         if (n > 0) {

@@ -72,8 +72,9 @@ struct DirectState {
         if (tensor.region == 0) return reinterpret_cast<std::byte*>(tensor.place);
         const auto found = worker->find_region([&](const SharedRegion& r) { return r.id() == tensor.region; });
         if (!found)
-            throw TransportError{"hvd: a tensor in shared memory is reduced whose communicator this rank has let go; keep the "
-                                 "communicator or the array on every rank while the memory is in use"};
+            throw TransportError{
+                "hvd: a tensor in shared memory is reduced whose communicator this rank has let go; keep the "
+                "communicator or the array on every rank while the memory is in use"};
         return found->base() + tensor.place;
     }
 

@@ -41,7 +41,8 @@ private:
 
     bool copy_in() {
         const std::uint64_t number = base_ + copied_;
-        if (number >= state_.slots && !state_.all_reached(&DirectCounters::copied_out, number - state_.slots + 1, freed_))
+        if (number >= state_.slots &&
+            !state_.all_reached(&DirectCounters::copied_out, number - state_.slots + 1, freed_))
             return false;
         const std::size_t bytes = length(copied_) * job_.element();
         const DirectPace pace{state_, number, job_.bytes()};

@@ -94,8 +94,8 @@ struct HalvingDoubling {
     }
 
     template <Transport T>
-    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data, std::size_t n,
-                                                  Fold fold) const {
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data,
+                                                  std::size_t n, Fold fold) const {
         HalvingDoublingSchedule schedule{channel.rank(), channel.size()};
         const std::size_t block = (n * fold.element()) >> schedule.levels;
         if (segment_bytes > 0)

@@ -30,7 +30,8 @@ struct TypedWork {
     E* begin() const { return data.data(); }
     Fold fold() const { return Fold::of<E>(op); }
     template <class A, Transport T>
-    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at, std::size_t n) const {
+    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at,
+                                     std::size_t n) const {
         return start_algorithm(a, c, s, data.subspan(at, n), op);
     }
 };
@@ -42,7 +43,8 @@ struct FoldWork {
     void* begin() const { return data; }
     Fold fold() const { return folds; }
     template <class A, Transport T>
-    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at, std::size_t count) const {
+    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at,
+                                     std::size_t count) const {
         return a.start_fold(c, s, data + at * folds.element(), count, folds);
     }
 };
@@ -52,7 +54,11 @@ template <class H, Transport T, class Work>
 class HierarchicalRun final : public StagedOperation {
 public:
     HierarchicalRun(const H& algorithm, Channel<T> channel, typename H::template State<T>& state, Work work)
-        : StagedOperation{3}, algorithm_{algorithm}, state_{state}, inside_{state.inside, channel.tag()}, work_{work},
+        : StagedOperation{3},
+          algorithm_{algorithm},
+          state_{state},
+          inside_{state.inside, channel.tag()},
+          work_{work},
           blocks_{offsets(work.size(), state.shares, static_cast<std::size_t>(state.inside.size()))} {}
 
 private:
@@ -73,7 +79,8 @@ private:
         if (inside_.size() == 1) return nullptr;
         const std::size_t element = work_.fold().element();
         if constexpr (Splits<std::remove_cvref_t<decltype(intra)>, T>) {
-            if (phase == 0) return intra.start_reduce_scatter(inside_, state_.intra, work_.begin(), blocks_, work_.fold());
+            if (phase == 0)
+                return intra.start_reduce_scatter(inside_, state_.intra, work_.begin(), blocks_, work_.fold());
             return intra.start_allgather(inside_, state_.intra, work_.begin(), blocks_, element);
         } else {
             if (phase == 0) return work_.start(intra, inside_, state_.intra, 0, work_.size());
@@ -117,16 +124,18 @@ struct Hierarchical {
     }
 
     template <Transport T>
-        requires(detail::HasStartFold<Intra, T> && detail::HasStartFold<Inter, T>)
+        requires(detail::HasStartFold<Intra, T>&& detail::HasStartFold<Inter, T>)
     std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, State<T>& state, void* data, std::size_t n,
-                                                  Fold fold) const {
+                                                  Fold fold)
+    const {
         return std::make_unique<detail::HierarchicalRun<Hierarchical, T, detail::FoldWork>>(
             *this, channel, state, detail::FoldWork{static_cast<std::byte*>(data), n, fold});
     }
 
     template <Transport T, Scalar E, class Op>
         requires(!detail::HasStartFold<Intra, T> || !detail::HasStartFold<Inter, T>)
-    std::unique_ptr<detail::Operation> start(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
+    std::unique_ptr<detail::Operation> start(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op)
+    const {
         return std::make_unique<detail::HierarchicalRun<Hierarchical, T, detail::TypedWork<E, Op>>>(
             *this, channel, state, detail::TypedWork<E, Op>{data, op});
     }

@@ -52,12 +52,12 @@ struct Ring {
     }
 
     template <Transport T>
-    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data, std::size_t n,
-                                                  Fold fold) const {
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data,
+                                                  std::size_t n, Fold fold) const {
         const auto p = static_cast<std::size_t>(channel.size());
         const std::size_t segments = segments_of(n * fold.element() / p);
         return detail::begin_schedule(channel, state, RingSchedule{channel.rank(), channel.size(), segments},
-                     detail::Layout{n, p, segments}, data, fold);
+                                      detail::Layout{n, p, segments}, data, fold);
     }
 
     template <Transport T, Scalar E, class Op>

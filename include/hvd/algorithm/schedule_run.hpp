@@ -20,7 +20,8 @@ namespace hvd::detail {
 template <Transport T, Schedule S>
 class ScheduleRun final : public Operation {
 public:
-    ScheduleRun(Channel<T> channel, S schedule, Layout layout, void* data, Fold fold, const std::shared_ptr<BlockPool>& pool)
+    ScheduleRun(Channel<T> channel, S schedule, Layout layout, void* data, Fold fold,
+                const std::shared_ptr<BlockPool>& pool)
         : channel_{channel},
           schedule_{std::move(schedule)},
           layout_{std::move(layout)},

@@ -15,7 +15,7 @@ class Block {
 public:
     Block() = default;
     explicit Block(std::size_t bytes)
-        : data_{static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}))}, size_{bytes} {}
+        : data_{static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64}))}, size_{bytes} {}
     Block(Block&& other) noexcept : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
     Block& operator=(Block&& other) noexcept {
         std::swap(data_, other.data_);
@@ -23,7 +23,7 @@ public:
         return *this;
     }
     ~Block() {
-        if (data_ != nullptr) ::operator delete(data_, std::align_val_t{64});
+        if (data_ != nullptr) ::operator delete (data_, std::align_val_t{64});
     }
     std::byte* data() const { return data_; }
     std::size_t size() const { return size_; }

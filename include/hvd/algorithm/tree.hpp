@@ -24,15 +24,17 @@ struct Tree {
     }
 
     template <Transport T>
-    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data, std::size_t n,
-                                                  Fold fold) const {
+    std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::ScratchState& state, void* data,
+                                                  std::size_t n, Fold fold) const {
         const std::size_t bytes = n * fold.element();
         if (bytes < double_from || bytes == 0 || channel.size() < 3) {
-            return detail::begin_schedule(channel, state, BinomialSchedule{channel.rank(), channel.size()}, detail::Layout{n, 1}, data, fold);
+            return detail::begin_schedule(channel, state, BinomialSchedule{channel.rank(), channel.size()},
+                                          detail::Layout{n, 1}, data, fold);
         }
-        const std::size_t half = (bytes + 1) / 2, segments = segment_bytes == 0 ? 1 : (half + segment_bytes - 1) / segment_bytes;
+        const std::size_t half = (bytes + 1) / 2,
+                          segments = segment_bytes == 0 ? 1 : (half + segment_bytes - 1) / segment_bytes;
         return detail::begin_schedule(channel, state, DoubleTreeSchedule{channel.rank(), channel.size(), segments},
-                     detail::Layout{n, 2 * segments}, data, fold);
+                                      detail::Layout{n, 2 * segments}, data, fold);
     }
 
     template <Transport T, Scalar E, class Op>

@@ -105,12 +105,18 @@ struct DoubleTreeSchedule {
         if (up ? slot >= segments : slot < delay) return {};
         const Chunks chunk{which * segments + (up ? slot : slot - delay), 1};
         switch (move) {
-            case 0: return {-1, {}, links.child[0], chunk, true};
-            case 1: return {-1, {}, links.child[1], chunk, true};
-            case 2: return {links.parent, chunk, -1, {}, false};
-            case 3: return {-1, {}, links.parent, chunk, false};
-            case 4: return {links.child[0], chunk, -1, {}, false};
-            default: return {links.child[1], chunk, -1, {}, false};
+            case 0:
+                return {-1, {}, links.child[0], chunk, true};
+            case 1:
+                return {-1, {}, links.child[1], chunk, true};
+            case 2:
+                return {links.parent, chunk, -1, {}, false};
+            case 3:
+                return {-1, {}, links.parent, chunk, false};
+            case 4:
+                return {links.child[0], chunk, -1, {}, false};
+            default:
+                return {links.child[1], chunk, -1, {}, false};
         }
     }
 

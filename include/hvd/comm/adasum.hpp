@@ -50,7 +50,10 @@ template <Transport T, Scalar E>
 class AdasumRun final : public Operation {
 public:
     AdasumRun(Channel<T> channel, std::span<E> data, const std::shared_ptr<BlockPool>& pool)
-        : channel_{channel}, schedule_{channel.rank(), channel.size()}, data_{data}, loan_{pool, data.size_bytes()},
+        : channel_{channel},
+          schedule_{channel.rank(), channel.size()},
+          data_{data},
+          loan_{pool, data.size_bytes()},
           other_{reinterpret_cast<E*>(loan_.data())} {}
 
     bool advance() override {

@@ -21,7 +21,12 @@ template <Transport T>
 class AllgatherTask final : public StagedOperation {
 public:
     AllgatherTask(std::shared_ptr<Context<T>> context, Input in, Output out)
-        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
+        : StagedOperation{4},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          in_{std::move(in)},
+          out_{out},
           counts_(static_cast<std::size_t>(context_->size())) {}
 
 private:
@@ -33,9 +38,12 @@ private:
                 return agree(*context_, channel_,
                              std::move(call.wrong(in_.error("allgather", context_->rank(), context_->size()))));
             }
-            case 1: return gather_everywhere(channel_, &in_.rows.count, counts_.data(), sizeof(std::size_t));
-            case 2: return agree_on_output();
-            default: return exchange_rows();
+            case 1:
+                return gather_everywhere(channel_, &in_.rows.count, counts_.data(), sizeof(std::size_t));
+            case 2:
+                return agree_on_output();
+            default:
+                return exchange_rows();
         }
     }
 

@@ -17,7 +17,8 @@ namespace detail {
 template <class X, class Op>
 consteval bool explain_element() {
     if constexpr (is_view<X>() ? !HasWritableData<X> : std::is_const_v<std::remove_reference_t<X>>) {
-        static_assert(never<X>, "hvd: this list has constant tensors, which cannot take the result; pass writable ones");
+        static_assert(never<X>,
+                      "hvd: this list has constant tensors, which cannot take the result; pass writable ones");
         return false;
     } else {
         return explain_op<Op, tensor_value_t<X>>();
@@ -32,7 +33,8 @@ consteval bool explain_in_place() {
         if constexpr (TensorTuple<U>) {
             return []<std::size_t... I>(std::index_sequence<I...>) {
                 return (explain_element<std::tuple_element_t<I, U>, Op>() && ...);
-            }(std::make_index_sequence<std::tuple_size_v<U>>{});
+            }
+            (std::make_index_sequence<std::tuple_size_v<U>>{});
         } else {
             return explain_element<std::ranges::range_reference_t<std::remove_reference_t<X>>, Op>();
         }
@@ -120,7 +122,8 @@ Request allreduce_async(const Communicator<T, A>& comm, X&& x, const Op& op = {}
 /// Begins the reduction of `in` into `out`; both must outlive the operation.
 template <class T, class A, class In, class Out, class Op = Sum>
     requires(Tensor<Out> && !Tensor<Op>)
-Request allreduce_async(const Communicator<T, A>& comm, In&& in, Out&& out, const Op& op = {}, ReduceOptions options = {}) {
+Request allreduce_async(const Communicator<T, A>& comm, In&& in, Out&& out, const Op& op = {},
+                        ReduceOptions options = {}) {
     if constexpr (detail::explain_lasting<In>()) {
         if constexpr (detail::explain_writable<Out>()) {
             if constexpr (detail::explain_same_scalar<In, Out>()) {

@@ -57,7 +57,8 @@ public:
                 }
             }
             if (!turn_.has_come()) return false;
-            if (in_ != out_.data() && !out_.empty()) std::memcpy(static_cast<void*>(out_.data()), in_, out_.size_bytes());
+            if (in_ != out_.data() && !out_.empty())
+                std::memcpy(static_cast<void*>(out_.data()), in_, out_.size_bytes());
             reduction_.emplace(comm_, channel_, out_, op_, options_);
         }
         return reduction_->advance();

@@ -22,8 +22,14 @@ class AlltoallTask final : public StagedOperation {
 public:
     AlltoallTask(std::shared_ptr<Context<T>> context, Input in, std::span<const std::size_t> send_counts, Output out,
                  std::vector<std::size_t>& receive_counts)
-        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)},
-          send_counts_(send_counts.begin(), send_counts.end()), out_{out}, receive_counts_{receive_counts} {}
+        : StagedOperation{4},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          in_{std::move(in)},
+          send_counts_(send_counts.begin(), send_counts.end()),
+          out_{out},
+          receive_counts_{receive_counts} {}
 
 private:
     /// Rows of one rank that go to another.
@@ -51,9 +57,12 @@ private:
                 return agree(*context_, channel_,
                              std::move(call.wrong(in_.error("alltoall", context_->rank(), context_->size()))));
             }
-            case 1: return exchange_counts();
-            case 2: return agree_on_output();
-            default: return exchange_rows();
+            case 1:
+                return exchange_counts();
+            case 2:
+                return agree_on_output();
+            default:
+                return exchange_rows();
         }
     }
 
@@ -91,11 +100,13 @@ private:
         if (const std::size_t own = in_.bytes_of(send_counts_[rank]); own > 0)
             std::memcpy(out + in_.bytes_of(to[rank]), in_.row(sent_[rank].first), own);
         if (direct_) {
-            DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p), std::vector<DirectPiece>(p)};
+            DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p),
+                                    std::vector<DirectPiece>(p)};
             for (std::size_t r = 0; r < p; ++r) {
                 if (r == rank) continue;
                 exchange.given[r] = {in_.bytes_of(sent_[r].first), in_.bytes_of(sent_[r].count)};
-                exchange.taken[r] = {in_.bytes_of(received_[r].first), in_.bytes_of(received_[r].count), out + in_.bytes_of(to[r])};
+                exchange.taken[r] = {in_.bytes_of(received_[r].first), in_.bytes_of(received_[r].count),
+                                     out + in_.bytes_of(to[r])};
             }
             return direct_.copy(std::move(exchange));
         }
@@ -124,8 +135,8 @@ private:
 /// and must add up to the rows. `out` gets the rows from all ranks in rank order and is resized, or long enough. Returns how
 /// many rows came from each rank. Collective.
 template <class T, class A, class In, class Out>
-std::vector<std::size_t> alltoall(const Communicator<T, A>& comm, const In& in, std::span<const std::size_t> send_counts,
-                                  Out&& out) {
+std::vector<std::size_t> alltoall(const Communicator<T, A>& comm, const In& in,
+                                  std::span<const std::size_t> send_counts, Out&& out) {
     std::vector<std::size_t> receive_counts;
     if constexpr (detail::explain_in_and_out<In, Out>()) {
         detail::AlltoallTask<T> task{comm.shared_context(), detail::Input::of(in), send_counts, detail::Output::of(out),

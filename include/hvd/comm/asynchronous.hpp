@@ -16,10 +16,10 @@ template <class T, class A>
 Request begin_async(const Communicator<T, A>& comm, std::unique_ptr<Operation> operation, std::string_view name) {
     const std::shared_ptr<Worker> worker = comm.transport().worker();
     worker->check();
-    auto task = std::make_shared<Task>(std::move(operation),
-                                       std::string{name} + "_async on rank " + std::to_string(comm.rank()) + " of " +
-                                           std::to_string(comm.size()),
-                                       *worker);
+    auto task = std::make_shared<Task>(
+        std::move(operation),
+        std::string{name} + "_async on rank " + std::to_string(comm.rank()) + " of " + std::to_string(comm.size()),
+        *worker);
     if (!task->advance()) worker->add(task);
     return Request{worker, std::move(task)};
 }

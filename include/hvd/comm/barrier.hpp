@@ -11,7 +11,8 @@ namespace detail {
 template <class T, class A>
 std::unique_ptr<Operation> barrier_task(const Communicator<T, A>& comm) {
     using Kind = typename Agreement<T>::Kind;
-    return std::make_unique<Agreement<T>>(comm.context(), comm.context().next_channel(), Call::of("barrier"), Kind::Barrier);
+    return std::make_unique<Agreement<T>>(comm.context(), comm.context().next_channel(), Call::of("barrier"),
+                                          Kind::Barrier);
 }
 
 }  // namespace detail

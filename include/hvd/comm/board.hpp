@@ -38,13 +38,15 @@ public:
         if constexpr (SharesMemory<T>) {
             if (transport.size() == 1 || transport.topology().nodes() > 1) return nullptr;
             std::string reason;
-            auto region = transport.share(std::vector<std::size_t>(static_cast<std::size_t>(transport.size()), sizeof(Part)), reason);
+            auto region = transport.share(
+                std::vector<std::size_t>(static_cast<std::size_t>(transport.size()), sizeof(Part)), reason);
             if (region) return std::make_shared<Board>(std::move(region), transport.rank(), transport.size());
         }
         return nullptr;
     }
 
-    Board(std::shared_ptr<SharedRegion> region, int rank, int size) : region_{std::move(region)}, rank_{rank}, size_{size} {}
+    Board(std::shared_ptr<SharedRegion> region, int rank, int size)
+        : region_{std::move(region)}, rank_{rank}, size_{size} {}
 
     std::uint64_t next_number() { return next_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -97,9 +99,9 @@ private:
     std::shared_ptr<SharedRegion> region_;
     int rank_, size_;
     std::atomic<std::uint64_t> next_ = 0;
-    std::uint64_t free_below_ = slots;      // numbers below this may be written
-    std::uint64_t finished_ = 0;            // all numbers below are finished here
-    std::uint64_t finished_ahead_ = 0;      // bit i: number finished_ + i is, too
+    std::uint64_t free_below_ = slots;  // numbers below this may be written
+    std::uint64_t finished_ = 0;        // all numbers below are finished here
+    std::uint64_t finished_ahead_ = 0;  // bit i: number finished_ + i is, too
 };
 
 }  // namespace hvd::detail

@@ -15,9 +15,16 @@ namespace detail {
 template <Transport T>
 class BroadcastTask final : public StagedOperation {
 public:
-    BroadcastTask(std::shared_ptr<Context<T>> context, void* data, std::size_t count, const ScalarInfo& scalar, int root)
-        : StagedOperation{2}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, data_{data}, count_{count},
-          scalar_{scalar}, root_{root} {}
+    BroadcastTask(std::shared_ptr<Context<T>> context, void* data, std::size_t count, const ScalarInfo& scalar,
+                  int root)
+        : StagedOperation{2},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          data_{data},
+          count_{count},
+          scalar_{scalar},
+          root_{root} {}
 
 private:
     std::unique_ptr<Operation> begin(int stage) override {

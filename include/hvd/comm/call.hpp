@@ -89,7 +89,8 @@ public:
         if (has_count_ || !scalar_.empty()) text += " of";
         if (has_count_) text += " " + std::to_string(count_);
         if (!trailing_.empty()) text += has_count_ ? " rows" : " rows of";
-        for (std::size_t i = 0; i < trailing_.size(); ++i) text += (i == 0 ? " [" : ", ") + std::to_string(trailing_[i]);
+        for (std::size_t i = 0; i < trailing_.size(); ++i)
+            text += (i == 0 ? " [" : ", ") + std::to_string(trailing_[i]);
         if (!trailing_.empty()) text += "]";
         if (!scalar_.empty()) text += " " + std::string{scalar_};
         if (!op_.empty()) text += " with " + std::string{op_};
@@ -120,9 +121,9 @@ private:
 /// The sentence about a root that does not exist, or nothing.
 inline std::string root_error(std::string_view name, int root, int rank, int size) {
     if (root >= 0 && root < size) return {};
-    return located(std::string{name}, rank, size,
-                   "there is no rank " + std::to_string(root) + " to be the root; give one from 0 to " +
-                       std::to_string(size - 1));
+    return located(
+        std::string{name}, rank, size,
+        "there is no rank " + std::to_string(root) + " to be the root; give one from 0 to " + std::to_string(size - 1));
 }
 
 }  // namespace detail

@@ -35,8 +35,9 @@ consteval bool explain_algorithm() {
     else if constexpr (!HasPolicyName<A>)
         static_assert(Algorithm<A, T>, "hvd: this algorithm lacks a static constexpr name; see hvd::Algorithm");
     else if constexpr (!HasPrepare<A, T>)
-        static_assert(Algorithm<A, T>,
-                      "hvd: this algorithm lacks prepare(transport) const, which returns its state; see hvd::Algorithm");
+        static_assert(
+            Algorithm<A, T>,
+            "hvd: this algorithm lacks prepare(transport) const, which returns its state; see hvd::Algorithm");
     else
         static_assert(Algorithm<A, T>,
                       "hvd: this algorithm lacks run(channel, state, std::span<E> data, op) const; see hvd::Algorithm");
@@ -151,7 +152,8 @@ private:
         prepared_ = std::shared_ptr<Prepared>{new Prepared{std::move(algorithm), std::move(state)}};
         if constexpr (requires { detail::direct_state_of(prepared_->state); }) {
             detail::DirectState* direct = detail::direct_state_of(prepared_->state);
-            if (context_->board && !context_->direct && direct != nullptr && direct->region) context_->direct = {prepared_, direct};
+            if (context_->board && !context_->direct && direct != nullptr && direct->region)
+                context_->direct = {prepared_, direct};
         }
     }
 
@@ -208,8 +210,11 @@ Communicator<T, A> Communicator<T, A>::subset(std::span<const int> ranks) const 
         words += (words.empty() ? "{" : ", ") + name;
         call.with(static_cast<std::uint64_t>(r));
         for (int m : members)
-            if (m == r) call.wrong(detail::located("subset", rank(), size(), "rank " + name + " is named twice; name each once"));
-        if (r < 0) call.wrong(detail::located("subset", rank(), size(), "there is no rank " + name + "; count ranks from 0"));
+            if (m == r)
+                call.wrong(
+                    detail::located("subset", rank(), size(), "rank " + name + " is named twice; name each once"));
+        if (r < 0)
+            call.wrong(detail::located("subset", rank(), size(), "there is no rank " + name + "; count ranks from 0"));
         if (r < size()) members.push_back(r);
     }
     agree(channel, std::move(call.words(words + "}")), "subset");
@@ -223,7 +228,8 @@ Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
         const Channel<T> channel = context().next_channel();
         const std::string name{std::string_view{Other::name}};
         detail::Call call = detail::Call::of("with");
-        agree(channel, std::move(call.with(detail::hash_bytes(detail::hash_begin, name)).words("algorithm " + name)), "with");
+        agree(channel, std::move(call.with(detail::hash_bytes(detail::hash_begin, name)).words("algorithm " + name)),
+              "with");
         return Communicator<T, Other>{context_, std::move(algorithm)};
     }
 }

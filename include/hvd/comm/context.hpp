@@ -47,7 +47,8 @@ struct Context {
     std::vector<const void*> queue;
 
     Channel<T> next_channel() {
-        return Channel<T>{transport, static_cast<int>(calls.fetch_add(1, std::memory_order_relaxed) % static_cast<unsigned>(setup_tag))};
+        return Channel<T>{transport, static_cast<int>(calls.fetch_add(1, std::memory_order_relaxed) %
+                                                      static_cast<unsigned>(setup_tag))};
     }
     int rank() const { return transport.rank(); }
     int size() const { return transport.size(); }

@@ -23,7 +23,9 @@ public:
     std::unique_ptr<Operation> copy(DirectExchange exchange) {
         return std::make_unique<InTurn<DirectCopy>>(turn_, *state_, std::move(exchange));
     }
-    std::unique_ptr<Operation> run(DirectJob job) { return std::make_unique<InTurn<DirectRun>>(turn_, *state_, std::move(job)); }
+    std::unique_ptr<Operation> run(DirectJob job) {
+        return std::make_unique<InTurn<DirectRun>>(turn_, *state_, std::move(job));
+    }
 
 private:
     template <class X>

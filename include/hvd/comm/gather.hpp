@@ -19,8 +19,14 @@ template <Transport T>
 class GatherTask final : public StagedOperation {
 public:
     GatherTask(std::shared_ptr<Context<T>> context, Input in, Output out, int root)
-        : StagedOperation{4}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
-          root_{root}, counts_(static_cast<std::size_t>(context_->size())) {}
+        : StagedOperation{4},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          in_{std::move(in)},
+          out_{out},
+          root_{root},
+          counts_(static_cast<std::size_t>(context_->size())) {}
 
 private:
     bool is_root() const { return context_->rank() == root_; }
@@ -34,9 +40,12 @@ private:
                 return agree(*context_, channel_,
                              std::move(call.wrong(in_.error("gather", context_->rank(), context_->size()))));
             }
-            case 1: return collect_counts();
-            case 2: return agree_on_output();
-            default: return collect_rows();
+            case 1:
+                return collect_counts();
+            case 2:
+                return agree_on_output();
+            default:
+                return collect_rows();
         }
     }
 

@@ -56,7 +56,8 @@ private:
             auto* packed = reinterpret_cast<E*>(bucket_.data());
             data = {packed, bytes / sizeof(E)};
             for (std::size_t i = first_; i < end_; ++i) {
-                if (!pieces_[i].empty()) std::memcpy(static_cast<void*>(packed), pieces_[i].data(), pieces_[i].size_bytes());
+                if (!pieces_[i].empty())
+                    std::memcpy(static_cast<void*>(packed), pieces_[i].data(), pieces_[i].size_bytes());
                 packed += pieces_[i].size();
             }
         }
@@ -66,7 +67,8 @@ private:
     void unpack() {
         const auto* packed = reinterpret_cast<const E*>(bucket_.data());
         for (std::size_t i = first_; i < end_; ++i) {
-            if (!pieces_[i].empty()) std::memcpy(static_cast<void*>(pieces_[i].data()), packed, pieces_[i].size_bytes());
+            if (!pieces_[i].empty())
+                std::memcpy(static_cast<void*>(pieces_[i].data()), packed, pieces_[i].size_bytes());
             packed += pieces_[i].size();
         }
     }
@@ -122,9 +124,8 @@ private:
     template <class L>
     void add_parts(const Communicator<T, A>& comm, L& list, const Op& op, ReduceOptions options) {
         if constexpr (TensorTuple<L>) {
-            [&]<std::size_t... I>(std::index_sequence<I...>) {
-                (add_part_of<I>(comm, list, op, options), ...);
-            }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
+            [&]<std::size_t... I>(std::index_sequence<I...>) { (add_part_of<I>(comm, list, op, options), ...); }
+            (std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
         } else {
             add_part<tensor_value_t<std::ranges::range_reference_t<L>>>(comm, list, op, options);
         }
@@ -137,7 +138,8 @@ private:
         using E = tensor_value_t<std::tuple_element_t<I, Tuple>>;
         constexpr bool is_first = []<std::size_t... J>(std::index_sequence<J...>) {
             return !(std::same_as<E, tensor_value_t<std::tuple_element_t<J, Tuple>>> || ...);
-        }(std::make_index_sequence<I>{});
+        }
+        (std::make_index_sequence<I>{});
         if constexpr (is_first) add_part<E>(comm, list, op, options);
     }
 

@@ -23,8 +23,9 @@ inline constexpr bool is_launchable = std::same_as<T, Local> || std::same_as<T, 
 template <class T>
 consteval bool explain_launch() {
     if constexpr (std::same_as<T, BasicMpi<false>>)
-        static_assert(is_launchable<T>,
-                      "hvd: hvd::launch<hvd::Mpi> needs MPI; define HVD_WITH_MPI and compile with mpicxx, or use hvd::Local");
+        static_assert(
+            is_launchable<T>,
+            "hvd: hvd::launch<hvd::Mpi> needs MPI; define HVD_WITH_MPI and compile with mpicxx, or use hvd::Local");
     else static_assert(is_launchable<T>, "hvd: hvd::launch starts workers on hvd::Local or hvd::Mpi");
     return is_launchable<T>;
 }
@@ -35,8 +36,7 @@ inline void check_options(const LaunchOptions& options) {
     if (options.ranks_per_node < 0)
         throw UsageError{"hvd: launch cannot place " + std::to_string(options.ranks_per_node) +
                          " ranks on a node; give at least one, or 0 for the real nodes"};
-    if (options.elastic)
-        throw UsageError{"hvd: this version does not restart lost workers; leave .elastic out"};
+    if (options.elastic) throw UsageError{"hvd: this version does not restart lost workers; leave .elastic out"};
 }
 
 /// The number that code, then HVD_WORKERS, then the machine gives.

@@ -35,7 +35,8 @@ template <class T, class A>
 void leave_together(const Communicator<T, A>& world) {
     if (!world.options().checks || world.size() == 1) return;
     const Channel<T> channel = world.context().next_channel();
-    const auto leave = agree(world.context(), channel, std::move(Call::of("nothing").words("any more, having left the body")));
+    const auto leave =
+        agree(world.context(), channel, std::move(Call::of("nothing").words("any more, having left the body")));
     complete(world, *leave, "the end of the job");
 }
 

@@ -39,8 +39,9 @@ int launch_mpi(const LaunchOptions& options, F& body) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (options.workers > 0 && options.workers != size)
-        throw UsageError{"hvd: launch is to run " + std::to_string(options.workers) + " workers, but the launcher started " +
-                         std::to_string(size) + "; leave .workers out or start as many"};
+        throw UsageError{"hvd: launch is to run " + std::to_string(options.workers) +
+                         " workers, but the launcher started " + std::to_string(size) +
+                         "; leave .workers out or start as many"};
     process->job_begins();
     try {
         Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node}, A{},

@@ -29,7 +29,8 @@ void broadcast_object(const Communicator<T, A>& comm, X& x, int root) {
         const auto types = allgather(comm, std::span<const std::uint64_t>{&own_type, 1});
         for (std::uint64_t type : types)
             if (type != length[1])
-                throw MismatchError{"hvd: broadcast_object: the ranks pass objects of different types; pass the same type"};
+                throw MismatchError{
+                    "hvd: broadcast_object: the ranks pass objects of different types; pass the same type"};
         bytes.resize(static_cast<std::size_t>(length[0]));
         broadcast(comm, bytes, root);
         if (comm.rank() != root) detail::from_bytes(std::as_bytes(std::span{bytes}), x);
@@ -50,7 +51,8 @@ std::vector<X> allgather_object(const Communicator<T, A>& comm, const X& x) {
         std::size_t place = 0;
         for (std::size_t r = 0; r < static_cast<std::size_t>(comm.size()); ++r) {
             if (headers[2 * r + 1] != own[1])
-                throw MismatchError{"hvd: allgather_object: the ranks pass objects of different types; pass the same type"};
+                throw MismatchError{
+                    "hvd: allgather_object: the ranks pass objects of different types; pass the same type"};
             const auto length = static_cast<std::size_t>(headers[2 * r]);
             X object{};
             detail::from_bytes(std::as_bytes(std::span{all}).subspan(place, length), object);

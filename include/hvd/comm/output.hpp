@@ -31,8 +31,9 @@ struct Input {
     std::string error(std::string_view name, int rank, int ranks) const {
         if (rows.count * rows.width == size) return {};
         return located(std::string{name}, rank, ranks,
-                       "tensor_traits says that the tensor has " + std::to_string(size) + " elements, but its shape has " +
-                           std::to_string(rows.count * rows.width) + "; mend shape() or size()");
+                       "tensor_traits says that the tensor has " + std::to_string(size) +
+                           " elements, but its shape has " + std::to_string(rows.count * rows.width) +
+                           "; mend shape() or size()");
     }
 };
 
@@ -60,7 +61,9 @@ public:
         out.object_ = &bytes;
         out.element_ = element;
         out.size_ = [](void*) { return std::size_t{0}; };
-        out.data_ = [](void* object) { return static_cast<void*>(static_cast<std::vector<std::byte>*>(object)->data()); };
+        out.data_ = [](void* object) {
+            return static_cast<void*>(static_cast<std::vector<std::byte>*>(object)->data());
+        };
         out.rows_ = [](void*) { return Rows{}; };
         return out;
     }

@@ -18,8 +18,15 @@ template <Transport T, Scalar E, class Op>
 class ReduceTask final : public StagedOperation {
 public:
     ReduceTask(std::shared_ptr<Context<T>> context, std::span<E> data, int root, const Op& op, ReduceOptions options)
-        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, data_{data}, root_{root},
-          op_{carried(op)}, options_{options}, rescale_{options, context_->size()} {}
+        : StagedOperation{3},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          data_{data},
+          root_{root},
+          op_{carried(op)},
+          options_{options},
+          rescale_{options, context_->size()} {}
 
 private:
     using Wide = typename Rescale<E, Op>::Wide;
@@ -38,8 +45,9 @@ private:
                 return std::make_unique<AdasumRun<T, E>>(channel_, data_, context_->pool);
             } else {
                 if (direct_) {
-                    DirectJob job{reinterpret_cast<std::byte*>(wide()), Layout{data_.size(), static_cast<std::size_t>(context_->size())},
-                                  Fold::of<Wide>(op_), DirectPart::Reduce};
+                    DirectJob job{reinterpret_cast<std::byte*>(wide()),
+                                  Layout{data_.size(), static_cast<std::size_t>(context_->size())}, Fold::of<Wide>(op_),
+                                  DirectPart::Reduce};
                     job.root = root_;
                     return direct_.run(std::move(job));
                 }
@@ -67,7 +75,8 @@ private:
 };
 
 template <class T, class A, class X, class Op>
-std::unique_ptr<Operation> reduce_task(const Communicator<T, A>& comm, X& x, int root, const Op& op, ReduceOptions options) {
+std::unique_ptr<Operation> reduce_task(const Communicator<T, A>& comm, X& x, int root, const Op& op,
+                                       ReduceOptions options) {
     using E = tensor_value_t<X>;
     return std::make_unique<ReduceTask<T, E, Op>>(comm.shared_context(), std::span<E>{data_of(x), size_of(x)}, root, op,
                                                   options);

@@ -21,8 +21,15 @@ template <Transport T, Scalar E, class Op>
 class ReduceScatterTask final : public StagedOperation {
 public:
     ReduceScatterTask(std::shared_ptr<Context<T>> context, Input in, Output out, const Op& op, ReduceOptions options)
-        : StagedOperation{3}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
-          op_{carried(op)}, options_{options}, rescale_{options, context_->size()} {
+        : StagedOperation{3},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          in_{std::move(in)},
+          out_{out},
+          op_{carried(op)},
+          options_{options},
+          rescale_{options, context_->size()} {
         const auto p = static_cast<std::size_t>(context_->size());
         for (std::size_t i = 0; i <= p; ++i) begin_.push_back(split_begin(in_.rows.count, p, i) * in_.rows.width);
     }
@@ -95,7 +102,8 @@ private:
 /// first ranks take one more. `in` is left as it is; `out` is resized, or long enough. Collective: equal shapes and
 /// operation on all ranks.
 template <class T, class A, class In, class Out, class Op = Sum>
-void reduce_scatter(const Communicator<T, A>& comm, const In& in, Out&& out, const Op& op = {}, ReduceOptions options = {}) {
+void reduce_scatter(const Communicator<T, A>& comm, const In& in, Out&& out, const Op& op = {},
+                    ReduceOptions options = {}) {
     if constexpr (detail::explain_in_and_out<In, Out>()) {
         if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
             detail::ReduceScatterTask<T, tensor_value_t<In>, Op> task{comm.shared_context(), detail::Input::of(in),
@@ -111,10 +119,11 @@ Request reduce_scatter_async(const Communicator<T, A>& comm, In&& in, Out&& out,
                              ReduceOptions options = {}) {
     if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
         if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
-            return detail::begin_async(comm,
-                                       std::make_unique<detail::ReduceScatterTask<T, tensor_value_t<In>, Op>>(
-                                           comm.shared_context(), detail::Input::of(in), detail::Output::of(out), op, options),
-                                       "reduce_scatter");
+            return detail::begin_async(
+                comm,
+                std::make_unique<detail::ReduceScatterTask<T, tensor_value_t<In>, Op>>(
+                    comm.shared_context(), detail::Input::of(in), detail::Output::of(out), op, options),
+                "reduce_scatter");
         }
     }
     return {};

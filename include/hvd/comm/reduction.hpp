@@ -23,7 +23,7 @@ concept Scalable = BuiltinScalar<E> && !std::same_as<E, bool>;
 
 /// Integers are averaged in double, so that the sum of many small ones does not wrap.
 template <class E, class Op>
-inline constexpr bool averages_in_double = std::same_as<Op, Average> && std::integral<E>;
+inline constexpr bool averages_in_double = std::same_as<Op, Average>&& std::integral<E>;
 
 /// The operation that algorithms see: an average is a sum to them.
 template <class Op>

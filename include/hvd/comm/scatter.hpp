@@ -21,10 +21,17 @@ template <Transport T>
 class ScatterTask final : public StagedOperation {
 public:
     /// Without `counts` the lengths of the outputs decide, or, when all are empty and can grow, shares are even.
-    ScatterTask(std::shared_ptr<Context<T>> context, Input in, std::optional<std::span<const std::size_t>> counts, Output out,
-                int root)
-        : StagedOperation{6}, context_{std::move(context)}, channel_{context_->next_channel()}, direct_{context_}, in_{std::move(in)}, out_{out},
-          root_{root}, asked_(static_cast<std::size_t>(context_->size())), has_counts_{counts.has_value()} {
+    ScatterTask(std::shared_ptr<Context<T>> context, Input in, std::optional<std::span<const std::size_t>> counts,
+                Output out, int root)
+        : StagedOperation{6},
+          context_{std::move(context)},
+          channel_{context_->next_channel()},
+          direct_{context_},
+          in_{std::move(in)},
+          out_{out},
+          root_{root},
+          asked_(static_cast<std::size_t>(context_->size())),
+          has_counts_{counts.has_value()} {
         if (has_counts_ && is_root()) given_.assign(counts->begin(), counts->end());
     }
 
@@ -44,12 +51,18 @@ private:
 
     std::unique_ptr<Operation> begin(int stage) override {
         switch (stage) {
-            case 0: return agree_on_call();
-            case 1: return ask();
-            case 2: return agree_on_counts();
-            case 3: return tell();
-            case 4: return agree_on_output();
-            default: return deal();
+            case 0:
+                return agree_on_call();
+            case 1:
+                return ask();
+            case 2:
+                return agree_on_counts();
+            case 3:
+                return tell();
+            case 4:
+                return agree_on_output();
+            default:
+                return deal();
         }
     }
 
@@ -66,9 +79,10 @@ private:
         auto transfers = std::make_unique<Transfers<T>>(channel_);
         own_ = {out_.rows().count, out_.can_grow() ? 1u : 0u};
         if (!is_root()) transfers->send(root_, &own_, sizeof own_);
-        else for_each_peer(context_->rank(), context_->size(), [&](int peer) {
-            transfers->receive(peer, &asked_[static_cast<std::size_t>(peer)], sizeof(Asked));
-        });
+        else
+            for_each_peer(context_->rank(), context_->size(), [&](int peer) {
+                transfers->receive(peer, &asked_[static_cast<std::size_t>(peer)], sizeof(Asked));
+            });
         return transfers;
     }
 
@@ -92,7 +106,8 @@ private:
         bool even = true;
         for (const Asked& a : asked_) even = even && a.rows == 0 && a.can_grow != 0;
         for (std::size_t r = 0; r < p; ++r)
-            given_.push_back(even ? split_begin(in_.rows.count, p, r + 1) - split_begin(in_.rows.count, p, r) : asked_[r].rows);
+            given_.push_back(even ? split_begin(in_.rows.count, p, r + 1) - split_begin(in_.rows.count, p, r)
+                                  : asked_[r].rows);
     }
 
     std::unique_ptr<Operation> tell() {
@@ -117,8 +132,9 @@ private:
         Call call = Call::of("scatter output");
         Rows rows = out_.rows();
         if (!rows.trailing.empty() && rows.width != told_.width) {
-            call.wrong(located("a row of the output has " + std::to_string(rows.width) + " elements and one of the root's has " +
-                               std::to_string(told_.width) + "; make them equal"));
+            call.wrong(located("a row of the output has " + std::to_string(rows.width) +
+                               " elements and one of the root's has " + std::to_string(told_.width) +
+                               "; make them equal"));
         } else {
             if (rows.trailing.empty() && told_.width != 1) rows.trailing = {told_.width};
             call.wrong(out_.make_room(rows.shape_with(told_.rows), "scatter", context_->rank(), context_->size()));
@@ -129,7 +145,8 @@ private:
     std::unique_ptr<Operation> deal() {
         const auto bytes = [&](std::size_t rows) { return rows * told_.width * in_.scalar.size; };
         const std::size_t p = asked_.size();
-        DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p), std::vector<DirectPiece>(p)};
+        DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p),
+                                std::vector<DirectPiece>(p)};
         if (direct_ && !is_root()) {
             exchange.taken[static_cast<std::size_t>(root_)] = {bytes(told_.first), bytes(told_.rows),
                                                                static_cast<std::byte*>(out_.data())};
@@ -168,8 +185,8 @@ private:
 };
 
 template <class T, class A, class In, class Out>
-void scatter_rows(const Communicator<T, A>& comm, const In& in, std::optional<std::span<const std::size_t>> counts, Out& out,
-                  int root) {
+void scatter_rows(const Communicator<T, A>& comm, const In& in, std::optional<std::span<const std::size_t>> counts,
+                  Out& out, int root) {
     ScatterTask<T> task{comm.shared_context(), Input::of(in), counts, Output::of(out), root};
     complete(comm, task, "scatter");
 }

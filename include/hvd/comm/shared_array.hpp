@@ -24,7 +24,8 @@ public:
     using const_iterator = const E*;
 
     SharedArray() = default;
-    SharedArray(std::shared_ptr<void> owner, E* data, std::size_t size) : owner_{std::move(owner)}, data_{data}, size_{size} {}
+    SharedArray(std::shared_ptr<void> owner, E* data, std::size_t size)
+        : owner_{std::move(owner)}, data_{data}, size_{size} {}
 
     E* data() { return data_; }
     const E* data() const { return data_; }
@@ -47,7 +48,8 @@ namespace detail {
 
 /// `bytes` of this rank in a region of its node, and what keeps them. Collective; all ranks have come.
 template <Transport T>
-std::pair<std::shared_ptr<void>, std::byte*> allocate_on_node(Context<T>& context, Channel<T> channel, std::size_t bytes) {
+std::pair<std::shared_ptr<void>, std::byte*> allocate_on_node(Context<T>& context, Channel<T> channel,
+                                                              std::size_t bytes) {
     if constexpr (SharesMemory<T>) {
         const Topology& nodes = context.transport.topology();
         if (nodes.local_size() > 1) {

@@ -17,7 +17,8 @@ namespace detail {
 
 /// What the ranks find out about each other's rows in one short reduction with max.
 struct SparseFacts {
-    std::int64_t is_wrong = 0, width = 0, minus_width, rows = 0;  // rows of the dense tensor: the greatest index plus one
+    std::int64_t is_wrong = 0, width = 0, minus_width,
+                 rows = 0;  // rows of the dense tensor: the greatest index plus one
 };
 
 /// The rows of all ranks in one list: sorted by index, equal ones added in the order of ranks.
@@ -44,14 +45,15 @@ void merge_rows(std::vector<std::int64_t>& indices, std::vector<E>& values, std:
 
 /// By way of the dense tensor: its sum, and which rows any rank has.
 template <class T, class A, class E>
-void sum_densely(const Communicator<T, A>& comm, std::vector<std::int64_t>& indices, std::vector<E>& values, std::size_t width,
-                 std::size_t rows) {
+void sum_densely(const Communicator<T, A>& comm, std::vector<std::int64_t>& indices, std::vector<E>& values,
+                 std::size_t width, std::size_t rows) {
     std::vector<E> dense(rows * width, E{});
     std::vector<std::uint8_t> has(rows, 0);
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const auto row = static_cast<std::size_t>(indices[i]);
         has[row] = 1;
-        for (std::size_t k = 0; k < width; ++k) dense[row * width + k] = Sum{}(dense[row * width + k], values[i * width + k]);
+        for (std::size_t k = 0; k < width; ++k)
+            dense[row * width + k] = Sum{}(dense[row * width + k], values[i * width + k]);
     }
     allreduce(comm, dense, sum);
     allreduce(comm, has, max);
@@ -78,7 +80,8 @@ void sparse_allreduce(const Communicator<T, A>& comm, Indices& indices, Values& 
     static_assert(std::integral<I> && !std::same_as<I, bool>, "hvd: sparse_allreduce needs integers as indices");
     static_assert(detail::Resizable<Indices> && detail::Resizable<Values>,
                   "hvd: sparse_allreduce resizes its tensors; pass std::vectors, or add resize to tensor_traits");
-    static_assert(std::same_as<Op, Sum> || std::same_as<Op, Average>, "hvd: sparse_allreduce adds rows up: hvd::sum or hvd::average");
+    static_assert(std::same_as<Op, Sum> || std::same_as<Op, Average>,
+                  "hvd: sparse_allreduce adds rows up: hvd::sum or hvd::average");
     const std::size_t n = detail::size_of(indices), length = detail::size_of(values);
     const std::size_t own_width = n == 0 ? 0 : length / n;
     std::vector<std::int64_t> all(n);
@@ -90,17 +93,19 @@ void sparse_allreduce(const Communicator<T, A>& comm, Indices& indices, Values& 
         if (all[i] < 0) error = "index " + std::to_string(all[i]) + " is negative; count rows from 0";
     }
     if (own_width * n != length)
-        error = std::to_string(length) + " values are no whole number of rows for " + std::to_string(n) + " indices; give a row per index";
+        error = std::to_string(length) + " values are no whole number of rows for " + std::to_string(n) +
+                " indices; give a row per index";
     facts.is_wrong = error.empty() ? 0 : 1;
     facts.width = static_cast<std::int64_t>(own_width);
     facts.minus_width = n == 0 ? INT64_MIN : -facts.width;
     std::int64_t common[4] = {facts.is_wrong, facts.width, facts.minus_width, facts.rows};
     allreduce(comm, common, max);
     if (!error.empty()) throw UsageError{detail::located("sparse_allreduce", comm.rank(), comm.size(), error)};
-    if (common[0] != 0) throw MismatchError{"hvd: sparse_allreduce: the call of another rank is wrong, so none was carried out"};
+    if (common[0] != 0)
+        throw MismatchError{"hvd: sparse_allreduce: the call of another rank is wrong, so none was carried out"};
     if (common[2] != INT64_MIN && common[1] != -common[2])
-        throw MismatchError{"hvd: sparse_allreduce: rows have from " + std::to_string(-common[2]) + " to " + std::to_string(common[1]) +
-                            " elements; give rows of one length on all ranks"};
+        throw MismatchError{"hvd: sparse_allreduce: rows have from " + std::to_string(-common[2]) + " to " +
+                            std::to_string(common[1]) + " elements; give rows of one length on all ranks"};
     const auto width = static_cast<std::size_t>(common[1]), rows = static_cast<std::size_t>(common[3]);
     std::uint64_t total = n;
     allreduce(comm, std::span<std::uint64_t>{&total, 1}, sum);

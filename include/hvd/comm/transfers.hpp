@@ -26,10 +26,10 @@ public:
     }
 
     bool advance() override {
-        const bool received = receives_.advance(channel_, [&](const Part& p) {
-            return channel_.receive(p.peer, p.data, p.bytes);
-        });
-        const bool sent = sends_.advance(channel_, [&](const Part& p) { return channel_.send(p.peer, p.data, p.bytes); });
+        const bool received =
+            receives_.advance(channel_, [&](const Part& p) { return channel_.receive(p.peer, p.data, p.bytes); });
+        const bool sent =
+            sends_.advance(channel_, [&](const Part& p) { return channel_.send(p.peer, p.data, p.bytes); });
         return received && sent;
     }
 

@@ -33,7 +33,10 @@ consteval bool explain_tensor() {
         else if constexpr (!HasData<U>)
             static_assert(never<U>, "hvd: tensor_traits of this type lacks static value_type* data(T&); add it");
         else static_assert(never<U>, "hvd: tensor_traits of this type lacks static std::size_t size(const T&); add it");
-    } else if constexpr (requires { requires std::same_as<typename U::value_type, bool>; typename U::allocator_type; }) {
+    } else if constexpr (requires {
+                             requires std::same_as<typename U::value_type, bool>;
+                             typename U::allocator_type;
+                         }) {
         static_assert(never<U>,
                       "hvd: std::vector<bool> packs bits and has no elements to point at; use std::vector<char> or "
                       "std::array<bool, n>");
@@ -42,9 +45,10 @@ consteval bool explain_tensor() {
                       "hvd: this range is no tensor, since its elements are not scalars in one piece of memory; use "
                       "std::vector or std::span of a number type, or specialise hvd::tensor_traits for it");
     } else {
-        static_assert(never<U>,
-                      "hvd: this type is no tensor; specialise hvd::tensor_traits for it, with value_type, data and size, "
-                      "in the header that defines it");
+        static_assert(
+            never<U>,
+            "hvd: this type is no tensor; specialise hvd::tensor_traits for it, with value_type, data and size, "
+            "in the header that defines it");
     }
     return false;
 }
@@ -56,7 +60,8 @@ consteval bool explain_writable() {
     if constexpr (!explain_tensor<T>()) {
         return false;
     } else if constexpr (is_owning_temporary<T>) {
-        static_assert(never<U>, "hvd: the result would be lost with this temporary tensor; pass a named one or a std::span");
+        static_assert(never<U>,
+                      "hvd: the result would be lost with this temporary tensor; pass a named one or a std::span");
         return false;
     } else if constexpr (is_view<T>() ? !HasWritableData<U> : !WritableTensor<U>) {
         static_assert(never<U>, "hvd: this tensor is constant and cannot take the result; pass a writable one");
@@ -72,7 +77,8 @@ consteval bool explain_lasting() {
     if constexpr (!explain_tensor<T>()) {
         return false;
     } else if constexpr (is_owning_temporary<T>) {
-        static_assert(never<T>, "hvd: this temporary tensor would be gone before the asynchronous call ends; pass a named one");
+        static_assert(never<T>,
+                      "hvd: this temporary tensor would be gone before the asynchronous call ends; pass a named one");
         return false;
     } else {
         return true;
@@ -84,19 +90,24 @@ consteval bool explain_op() {
     if constexpr (ReduceOperation<Op, T>) {
         return true;
     } else if constexpr (std::same_as<T, bool>) {
-        static_assert(never<T>, "hvd: bool can only be reduced with hvd::min (and) and hvd::max (or); use an integer type");
+        static_assert(never<T>,
+                      "hvd: bool can only be reduced with hvd::min (and) and hvd::max (or); use an integer type");
     } else if constexpr (ComplexScalar<T>) {
-        static_assert(never<T>, "hvd: complex numbers have no order and no adasum; use hvd::sum, hvd::average or hvd::product");
+        static_assert(never<T>,
+                      "hvd: complex numbers have no order and no adasum; use hvd::sum, hvd::average or hvd::product");
     } else if constexpr (BuiltinOp<Op> && BuiltinScalar<T>) {
-        static_assert(never<T>, "hvd: adasum needs floating-point gradients; use hvd::sum or hvd::average for integers");
+        static_assert(never<T>,
+                      "hvd: adasum needs floating-point gradients; use hvd::sum or hvd::average for integers");
     } else if constexpr (BuiltinOp<Op>) {
-        static_assert(never<T>,
-                      "hvd: hvd does not know how to reduce this scalar type; pass a function T(T, T) that is associative "
-                      "and commutative");
+        static_assert(
+            never<T>,
+            "hvd: hvd does not know how to reduce this scalar type; pass a function T(T, T) that is associative "
+            "and commutative");
     } else {
-        static_assert(never<T>,
-                      "hvd: this reduce operation cannot be called as T(T, T) for the elements of the tensor; pass hvd::sum, "
-                      "min, max, product, average, adasum or such a function");
+        static_assert(
+            never<T>,
+            "hvd: this reduce operation cannot be called as T(T, T) for the elements of the tensor; pass hvd::sum, "
+            "min, max, product, average, adasum or such a function");
     }
     return false;
 }
@@ -106,7 +117,8 @@ consteval bool explain_same_scalar() {
     if constexpr (std::same_as<tensor_value_t<A>, tensor_value_t<B>>) {
         return true;
     } else {
-        static_assert(never<A, B>, "hvd: input and output have different element types; give the output the input's type");
+        static_assert(never<A, B>,
+                      "hvd: input and output have different element types; give the output the input's type");
         return false;
     }
 }
@@ -138,9 +150,10 @@ consteval bool explain_tensor_list() {
     if constexpr (TensorList<L>) {
         return true;
     } else {
-        static_assert(never<L>,
-                      "hvd: this is no list of tensors; return a range of Tensors, or std::tie(a, b) of Tensors of different "
-                      "types, and specialise hvd::tensor_traits for tensor classes of your own");
+        static_assert(
+            never<L>,
+            "hvd: this is no list of tensors; return a range of Tensors, or std::tie(a, b) of Tensors of different "
+            "types, and specialise hvd::tensor_traits for tensor classes of your own");
         return false;
     }
 }

@@ -41,20 +41,17 @@ struct SmallFloat {
     /// From any other arithmetic type, also rounded only once (integers from 2^53 on excepted).
     template <class A>
         requires std::is_arithmetic_v<A>
-    constexpr explicit SmallFloat(A value) noexcept
-            : bits_(narrow(round_to_odd(static_cast<double>(value)))) {}
+    constexpr explicit SmallFloat(A value) noexcept : bits_(narrow(round_to_odd(static_cast<double>(value)))) {}
 
     /// From the other 16-bit type.
     template <class Other, int Bits>
         requires(Bits != ExponentBits)
     constexpr explicit SmallFloat(const SmallFloat<Other, Bits>& value) noexcept
-            : bits_(narrow(static_cast<float>(value))) {}
+        : bits_(narrow(static_cast<float>(value))) {}
 
     template <class A>
         requires std::is_arithmetic_v<A>
-    constexpr explicit operator A() const noexcept {
-        return static_cast<A>(widen(bits_));
-    }
+    constexpr explicit operator A() const noexcept { return static_cast<A>(widen(bits_)); }
 
     static constexpr Derived from_bits(std::uint16_t bits) noexcept {
         Derived result{};
@@ -203,9 +200,7 @@ struct SmallFloatLimits {
 private:
     static constexpr std::uint32_t exponent_mask = 0x7fffU & ~((1U << T::mantissa_bits) - 1U);
     static constexpr std::uint32_t quiet_bit = 1U << (T::mantissa_bits - 1);
-    static constexpr T at(std::uint32_t bits) noexcept {
-        return T::from_bits(static_cast<std::uint16_t>(bits));
-    }
+    static constexpr T at(std::uint32_t bits) noexcept { return T::from_bits(static_cast<std::uint16_t>(bits)); }
 };
 
 }  // namespace detail

@@ -10,7 +10,6 @@
 namespace hvd {
 namespace detail {
 
-
 /// Integers wrap; the detour through a wide unsigned type keeps that free of undefined behaviour.
 template <std::integral T>
 constexpr auto wrapping(T x) {
@@ -92,7 +91,7 @@ namespace detail {
 
 template <class Op>
 concept BuiltinOp = std::same_as<Op, Sum> || std::same_as<Op, Average> || std::same_as<Op, Product> ||
-                    std::same_as<Op, Min> || std::same_as<Op, Max> || std::same_as<Op, Adasum>;
+    std::same_as<Op, Min> || std::same_as<Op, Max> || std::same_as<Op, Adasum>;
 
 template <class Op, class T>
 concept CallableOp = std::is_invocable_r_v<T, const Op&, T, T>;
@@ -103,7 +102,8 @@ consteval bool op_applies() {
         constexpr bool order = std::same_as<Op, Min> || std::same_as<Op, Max>;
         if constexpr (!BuiltinScalar<T>) return false;
         else if constexpr (std::same_as<T, bool>) return order;
-        else if constexpr (ComplexScalar<T>) return std::same_as<Op, Sum> || std::same_as<Op, Average> || std::same_as<Op, Product>;
+        else if constexpr (ComplexScalar<T>)
+            return std::same_as<Op, Sum> || std::same_as<Op, Average> || std::same_as<Op, Product>;
         else if constexpr (std::same_as<Op, Adasum>) return !std::integral<T>;
         else return true;
     } else {

@@ -26,15 +26,15 @@ concept ComplexScalar = std::is_class_v<T> && requires(const T& z) {
     requires sizeof(T) == 2 * sizeof(typename T::value_type);
     { z.real() } -> std::same_as<typename T::value_type>;
     { z.imag() } -> std::same_as<typename T::value_type>;
-    z * z;
+    z* z;
 };
 
 template <class T>
 concept Float16Scalar = std::same_as<T, float16> || std::same_as<T, bfloat16>;
 
 template <class T>
-concept BuiltinScalar = std::integral<T> || std::same_as<T, float> || std::same_as<T, double> || Float16Scalar<T> ||
-                        ComplexScalar<T>;
+concept BuiltinScalar =
+    std::integral<T> || std::same_as<T, float> || std::same_as<T, double> || Float16Scalar<T> || ComplexScalar<T>;
 
 }  // namespace detail
 
@@ -79,10 +79,14 @@ constexpr std::string_view scalar_name() {
     else if constexpr (std::integral<T>) {
         constexpr bool is_signed = std::is_signed_v<T>;
         switch (sizeof(T)) {
-            case 1: return is_signed ? "int8" : "uint8";
-            case 2: return is_signed ? "int16" : "uint16";
-            case 4: return is_signed ? "int32" : "uint32";
-            default: return is_signed ? "int64" : "uint64";
+            case 1:
+                return is_signed ? "int8" : "uint8";
+            case 2:
+                return is_signed ? "int16" : "uint16";
+            case 4:
+                return is_signed ? "int32" : "uint32";
+            default:
+                return is_signed ? "int64" : "uint64";
         }
     } else if constexpr (ComplexScalar<T>) {
         return sizeof(T) == 8 ? "complex<float>" : "complex<double>";

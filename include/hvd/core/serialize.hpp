@@ -76,8 +76,10 @@ private:
         } else {
             const std::uint64_t count = x.size();
             append(&count, sizeof count);
-            if constexpr (is_plain<typename X::value_type>()) append(x.data(), x.size() * sizeof(typename X::value_type));
-            else for (const auto& element : x) write(element);
+            if constexpr (is_plain<typename X::value_type>())
+                append(x.data(), x.size() * sizeof(typename X::value_type));
+            else
+                for (const auto& element : x) write(element);
         }
     }
     void append(const void* data, std::size_t size) {
@@ -130,8 +132,9 @@ private:
         bytes_ = bytes_.subspan(size);
     }
     [[noreturn]] static void too_short() {
-        throw UsageError{"hvd: an object was read from fewer bytes than it was written to; serialize() must read and write the "
-                         "same members in the same order on all ranks"};
+        throw UsageError{
+            "hvd: an object was read from fewer bytes than it was written to; serialize() must read and write the "
+            "same members in the same order on all ranks"};
     }
 
     std::span<const std::byte> bytes_;

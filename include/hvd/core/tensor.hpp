@@ -24,7 +24,7 @@ namespace detail {
 
 template <class T>
 concept ScalarRange = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
-                      Scalar<std::remove_cv_t<std::ranges::range_value_t<T>>>;
+    Scalar<std::remove_cv_t<std::ranges::range_value_t<T>>>;
 
 }  // namespace detail
 
@@ -35,14 +35,13 @@ struct tensor_traits<T> {
     using value_type = std::remove_cv_t<std::ranges::range_value_t<T>>;
     static constexpr bool is_view = std::ranges::enable_borrowed_range<T>;
     static constexpr auto* data(T& t) { return std::ranges::data(t); }
-    static constexpr const value_type* data(const T& t)
-        requires(!std::is_const_v<T> && detail::ScalarRange<const T>)
-    {
+    static constexpr const value_type* data(const T& t) requires(!std::is_const_v<T> && detail::ScalarRange<const T>) {
         return std::ranges::data(t);
     }
     static constexpr std::size_t size(const T& t) { return static_cast<std::size_t>(std::ranges::size(t)); }
-    static constexpr void resize(T& t, std::span<const std::size_t> shape)
-        requires requires { t.resize(std::size_t{}); }
+    static constexpr void resize(T& t, std::span<const std::size_t> shape) requires requires {
+        t.resize(std::size_t{});
+    }
     {
         std::size_t count = 1;
         for (std::size_t extent : shape) count *= extent;
@@ -56,7 +55,9 @@ template <class T>
 using TensorTraits = tensor_traits<std::remove_cvref_t<T>>;
 
 template <class T>
-concept HasTensorTraits = requires { typename TensorTraits<T>::value_type; };
+concept HasTensorTraits = requires {
+    typename TensorTraits<T>::value_type;
+};
 
 template <class T>
 concept HasScalarElements = Scalar<typename TensorTraits<T>::value_type>;
@@ -131,7 +132,9 @@ tensor_value_t<T>* data_of(T& t) {
 /// Adapters that only know `data(T&)` serve constant tensors as well: nothing is written through this pointer.
 template <Tensor T>
 const tensor_value_t<T>* const_data_of(const T& t) {
-    if constexpr (requires { { TensorTraits<T>::data(t) } -> std::convertible_to<const tensor_value_t<T>*>; }) {
+    if constexpr (requires {
+                      { TensorTraits<T>::data(t) } -> std::convertible_to<const tensor_value_t<T>*>;
+                  }) {
         return TensorTraits<T>::data(t);
     } else {
         return TensorTraits<T>::data(const_cast<std::remove_cvref_t<T>&>(t));

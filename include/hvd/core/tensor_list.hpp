@@ -15,14 +15,16 @@ namespace hvd {
 namespace detail {
 
 template <class T>
-concept TupleLike = requires { std::tuple_size<std::remove_cvref_t<T>>::value; } && !std::ranges::range<T>;
+concept TupleLike = requires {
+    std::tuple_size<std::remove_cvref_t<T>>::value;
+}
+&&!std::ranges::range<T>;
 
 template <class T>
 consteval bool all_elements_are_tensors() {
     using U = std::remove_cvref_t<T>;
-    return []<std::size_t... I>(std::index_sequence<I...>) {
-        return (Tensor<std::tuple_element_t<I, U>> && ...);
-    }(std::make_index_sequence<std::tuple_size_v<U>>{});
+    return []<std::size_t... I>(std::index_sequence<I...>) { return (Tensor<std::tuple_element_t<I, U>> && ...); }
+    (std::make_index_sequence<std::tuple_size_v<U>>{});
 }
 
 template <class T>
@@ -43,9 +45,8 @@ namespace detail {
 template <TensorList L, class F>
 void for_each_tensor(L&& list, F&& f) {
     if constexpr (TensorTuple<L>) {
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-            (f(std::get<I>(list), I), ...);
-        }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
+        [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::get<I>(list), I), ...); }
+        (std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
     } else {
         std::size_t index = 0;
         for (auto&& tensor : list) f(tensor, index++);
@@ -65,7 +66,8 @@ auto views_of(L& list) {
     if constexpr (TensorTuple<L>) {
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
             return std::tuple{std::span{data_of(std::get<I>(list)), size_of(std::get<I>(list))}...};
-        }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
+        }
+        (std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<L>>>{});
     } else {
         std::vector<std::span<tensor_value_t<std::ranges::range_reference_t<L>>>> views;
         for (auto&& tensor : list) views.emplace_back(data_of(tensor), size_of(tensor));
@@ -80,7 +82,8 @@ consteval bool every_tensor() {
         using U = std::remove_cvref_t<L>;
         return []<std::size_t... I>(std::index_sequence<I...>) {
             return (Predicate<std::tuple_element_t<I, U>>::value && ...);
-        }(std::make_index_sequence<std::tuple_size_v<U>>{});
+        }
+        (std::make_index_sequence<std::tuple_size_v<U>>{});
     } else {
         return Predicate<std::ranges::range_reference_t<L>>::value;
     }

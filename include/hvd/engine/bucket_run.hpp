@@ -40,7 +40,10 @@ public:
 
     /// `scratch` is shared between the ranks of a node.
     FusedRun(const Comm& comm, Channel<T> channel, Entries<Comm> entries, std::span<std::byte> scratch)
-        : comm_{comm}, channel_{channel}, entries_{std::move(entries)}, scratch_{scratch},
+        : comm_{comm},
+          channel_{channel},
+          entries_{std::move(entries)},
+          scratch_{scratch},
           element_{entries_[0]->metadata().scalar_size} {
         for (const auto& entry : entries_) add(*entry);
     }
@@ -130,12 +133,17 @@ public:
 
     JoinedRun(const Comm& comm, Channel<T> channel, std::shared_ptr<Entry<Comm>> entry, const Metadata& metadata,
               const std::vector<char>& joined)
-        : comm_{comm}, channel_{channel}, entry_{std::move(entry)}, element_{metadata.scalar_size},
-          count_{metadata.bytes / metadata.scalar_size}, joined_{joined} {}
+        : comm_{comm},
+          channel_{channel},
+          entry_{std::move(entry)},
+          element_{metadata.scalar_size},
+          count_{metadata.bytes / metadata.scalar_size},
+          joined_{joined} {}
 
     bool advance() override {
         while (first_ < count_) {
-            const std::size_t n = std::min(count_ - first_, is_whole_ ? count_ : std::max<std::size_t>(piece_bytes / element_, 1));
+            const std::size_t n =
+                std::min(count_ - first_, is_whole_ ? count_ : std::max<std::size_t>(piece_bytes / element_, 1));
             if (!run_) begin(n);
             if (!run_->advance()) return false;
             run_.reset();
@@ -166,8 +174,8 @@ private:
             std::memcpy(all_.data() + offsets[static_cast<std::size_t>(comm_.rank())] * element_,
                         entry_->data() + first_ * element_, n * element_);
         const RingSchedule schedule{comm_.rank(), comm_.size(), 1, RingSchedule::Part::Allgather};
-        run_ = std::make_unique<ScheduleRun<T, RingSchedule>>(channel_, schedule, Layout{std::move(offsets)}, all_.data(),
-                                                              Fold::none(element_), comm_.context().pool);
+        run_ = std::make_unique<ScheduleRun<T, RingSchedule>>(channel_, schedule, Layout{std::move(offsets)},
+                                                              all_.data(), Fold::none(element_), comm_.context().pool);
     }
 
     const Comm& comm_;
@@ -196,7 +204,8 @@ public:
                 run_ = std::make_unique<AllgatherTask<T>>(context, Input{nullptr, 0, scalar, rows}, output(m));
                 break;
             case Kind::Alltoall:
-                run_ = std::make_unique<AlltoallTask<T>>(context, Input{nullptr, 0, scalar, rows}, counts_, output(m), received_);
+                run_ = std::make_unique<AlltoallTask<T>>(context, Input{nullptr, 0, scalar, rows}, counts_, output(m),
+                                                         received_);
                 break;
             default:
                 bytes_.resize(m.bytes);

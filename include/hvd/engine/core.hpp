@@ -36,7 +36,9 @@ public:
 
     /// Collective.
     EngineCore(const Comm& world, const EngineSettings& all)
-        : settings{all}, comm_{world.duplicate()}, notices_{comm_.shared_context()},
+        : settings{all},
+          comm_{world.duplicate()},
+          notices_{comm_.shared_context()},
           scratch_{comm_.template allocate_shared<unsigned char>(scratch_bytes)} {}
 
     const EngineSettings settings;
@@ -81,7 +83,8 @@ public:
         constexpr std::chrono::seconds patience{5};
         const auto began = Clock::now();
         Backoff backoff{32};
-        while (!is_unwinding && !pending.has_failed() && (is_active() || pending.next_is_complete()) && Clock::now() - began < patience) {
+        while (!is_unwinding && !pending.has_failed() && (is_active() || pending.next_is_complete()) &&
+               Clock::now() - began < patience) {
             drive();
             backoff.pause();
         }
@@ -92,9 +95,10 @@ public:
         notice.rounds = rounds_;
         notices_.send(notice);
         notices_.close();
-        fail(std::make_exception_ptr(UsageError{located("engine", comm_.rank(), comm_.size(),
-                                                        "it was destroyed before every rank had submitted what is pending; "
-                                                        "wait for it first")}));
+        fail(std::make_exception_ptr(
+            UsageError{located("engine", comm_.rank(), comm_.size(),
+                               "it was destroyed before every rank had submitted what is pending; "
+                               "wait for it first")}));
         timeline.stop();
     }
 
@@ -187,10 +191,10 @@ private:
         writer(body);
         own_report_ = writer.take();
         step_messages_ += 2 * static_cast<std::size_t>(comm_.size() - 1);
-        run_ = std::make_unique<AllgatherTask<T>>(comm_.shared_context(),
-                                                  Input{own_report_.data(), own_report_.size(), scalar_info<unsigned char>,
-                                                        Rows{own_report_.size(), 1, {}}},
-                                                  Output::of_bytes(all_reports_, 1));
+        run_ = std::make_unique<AllgatherTask<T>>(
+            comm_.shared_context(),
+            Input{own_report_.data(), own_report_.size(), scalar_info<unsigned char>, Rows{own_report_.size(), 1, {}}},
+            Output::of_bytes(all_reports_, 1));
         phase_ = Phase::Reports;
     }
 
@@ -235,12 +239,15 @@ private:
         if (decision_.participants == comm_.size()) return;
         std::erase_if(decision_.run, [&](const Metadata& m) {
             const auto kind = static_cast<Kind>(m.kind);
-            const bool root_is_gone = kind == Kind::Broadcast && decision_.joined[static_cast<std::size_t>(m.root)] != 0;
+            const bool root_is_gone =
+                kind == Kind::Broadcast && decision_.joined[static_cast<std::size_t>(m.root)] != 0;
             if (!root_is_gone && kind != Kind::ReduceScatter) return false;
-            pending.finish(m.name, std::make_exception_ptr(MismatchError{
-                                       "hvd: '" + m.name + "' cannot be carried out, since " +
-                                       (root_is_gone ? "its root has joined" : "reduce_scatter needs all ranks and one has joined") +
-                                       "; call it before join()"}));
+            pending.finish(
+                m.name,
+                std::make_exception_ptr(MismatchError{
+                    "hvd: '" + m.name + "' cannot be carried out, since " +
+                    (root_is_gone ? "its root has joined" : "reduce_scatter needs all ranks and one has joined") +
+                    "; call it before join()"}));
             return true;
         });
     }
@@ -254,7 +261,8 @@ private:
         current_ = pending.take(bucket);
         const bool some_joined = !as_planned_ && decision_.participants < comm_.size();
         if (!some_joined && current_.size() > 1) {
-            run_ = std::make_unique<FusedRun<Comm>>(comm_, channel, current_, std::span{reinterpret_cast<std::byte*>(scratch_.data()), scratch_.size()});
+            run_ = std::make_unique<FusedRun<Comm>>(
+                comm_, channel, current_, std::span{reinterpret_cast<std::byte*>(scratch_.data()), scratch_.size()});
         } else if (!some_joined) {
             run_ = current_[0]->start(comm_, channel);
         } else {
@@ -312,7 +320,8 @@ private:
         const bool stalls = phase_ == Phase::Exchange || wants_to_talk();
         if (!stalls || is_joined_) return;
         const auto since = pending.oldest(now);
-        const std::chrono::duration<double> waited = now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
+        const std::chrono::duration<double> waited =
+            now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
         if (settings.stall_warning.count() > 0 && waited >= settings.stall_warning && !has_warned_) {
             has_warned_ = true;
             if (speaks_for_those_who_wait()) std::fprintf(stderr, "%s\n", stall_text(waited).c_str());
@@ -340,8 +349,8 @@ private:
         if (phase_ == Phase::Idle) return;
         for (const EngineNotice& n : closed_) {
             if (n.rounds >= rounds_) continue;
-            const std::string text = "hvd: the engine of rank " + std::to_string(n.rank) + " is gone, so " + pending.names(6) +
-                                     " cannot be carried out; build a new one on all ranks";
+            const std::string text = "hvd: the engine of rank " + std::to_string(n.rank) + " is gone, so " +
+                                     pending.names(6) + " cannot be carried out; build a new one on all ranks";
             EngineNotice failure;
             failure.rank = static_cast<std::uint64_t>(comm_.rank());
             CallText::copy(failure.text, sizeof failure.text, text);

@@ -28,7 +28,8 @@ public:
     void begin_wait() override { core_->pending.begin_wait(*this, waiters); }
     void end_wait() override { core_->pending.end_wait(waiters); }
     void abandon() override {
-        core_->give_up(std::make_exception_ptr(TransportError{"hvd: " + what() + " was given up while an exception was on its way"}));
+        core_->give_up(std::make_exception_ptr(
+            TransportError{"hvd: " + what() + " was given up while an exception was on its way"}));
     }
 
 private:
@@ -114,7 +115,8 @@ public:
     template <class X>
     Request broadcast(const std::string& name, X&& x, int root) {
         if constexpr (detail::explain_writable<X>()) {
-            if (const auto error = detail::root_error("broadcast '" + name + "'", root, comm().rank(), comm().size()); !error.empty())
+            if (const auto error = detail::root_error("broadcast '" + name + "'", root, comm().rank(), comm().size());
+                !error.empty())
                 throw UsageError{error};
             using E = tensor_value_t<X>;
             void* data = detail::data_of(x);
@@ -122,7 +124,8 @@ public:
             auto m = shaped(name, detail::Kind::Broadcast, x, "broadcast from rank " + std::to_string(root));
             m.root = static_cast<std::uint64_t>(root);
             return submit_task(std::move(m), [data, n, root](const Comm& comm) {
-                return std::make_unique<detail::BroadcastTask<T>>(comm.shared_context(), data, n, detail::scalar_info<E>, root);
+                return std::make_unique<detail::BroadcastTask<T>>(comm.shared_context(), data, n,
+                                                                  detail::scalar_info<E>, root);
             });
         } else {
             return {};
@@ -136,10 +139,12 @@ public:
             if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
                 const auto input = detail::Input::of(in);
                 const auto output = detail::Output::of(out);
-                auto m = shaped(name, detail::Kind::ReduceScatter, in, "reduce_scatter with " + std::string{detail::op_name<Op>()});
+                auto m = shaped(name, detail::Kind::ReduceScatter, in,
+                                "reduce_scatter with " + std::string{detail::op_name<Op>()});
                 return submit_task(std::move(m), [input, output, op, options](const Comm& comm) {
                     using E = tensor_value_t<In>;
-                    return std::make_unique<detail::ReduceScatterTask<T, E, Op>>(comm.shared_context(), input, output, op, options);
+                    return std::make_unique<detail::ReduceScatterTask<T, E, Op>>(comm.shared_context(), input, output,
+                                                                                 op, options);
                 });
             }
         }
@@ -156,7 +161,8 @@ public:
             auto m = metadata(name, detail::Kind::Alltoall, input, "alltoall");
             std::vector<std::size_t> counts(send_counts.begin(), send_counts.end());
             return submit_task(std::move(m), [input, output, counts, &receive_counts](const Comm& comm) {
-                return std::make_unique<detail::AlltoallTask<T>>(comm.shared_context(), input, counts, output, receive_counts);
+                return std::make_unique<detail::AlltoallTask<T>>(comm.shared_context(), input, counts, output,
+                                                                 receive_counts);
             });
         } else {
             return {};
@@ -183,8 +189,9 @@ public:
     int join() {
         synchronize();
         core_->begin_join();
-        worker()->wait_until([&] { return core_->drive(), core_->join_result() >= 0 || core_->pending.has_failed(); },
-                             [&] { return "join on rank " + std::to_string(comm().rank()) + " of " + std::to_string(comm().size()); });
+        worker()->wait_until(
+            [&] { return core_->drive(), core_->join_result() >= 0 || core_->pending.has_failed(); },
+            [&] { return "join on rank " + std::to_string(comm().rank()) + " of " + std::to_string(comm().size()); });
         core_->pending.rethrow_failure();
         return core_->join_result();
     }
@@ -230,13 +237,15 @@ private:
             m.text += (is_first ? "" : ", ") + std::to_string(extent);
             is_first = false;
         };
-        if constexpr (requires { detail::TensorTraits<X>::shape(x); }) for (std::size_t extent : detail::shape_of(x)) add(extent);
+        if constexpr (requires { detail::TensorTraits<X>::shape(x); })
+            for (std::size_t extent : detail::shape_of(x)) add(extent);
         else add(detail::size_of(x));
         m.text += "]";
         return m;
     }
 
-    detail::Metadata metadata(const std::string& name, detail::Kind kind, const detail::Input& in, const std::string& words) {
+    detail::Metadata metadata(const std::string& name, detail::Kind kind, const detail::Input& in,
+                              const std::string& words) {
         detail::Metadata m;
         m.name = name;
         m.kind = static_cast<std::uint64_t>(kind);
@@ -261,13 +270,15 @@ private:
 
     std::shared_ptr<detail::Completion> completion(const detail::Metadata& m) {
         return std::make_shared<detail::EngineCompletion<Comm>>(
-            "'" + m.name + "' on rank " + std::to_string(comm().rank()) + " of " + std::to_string(comm().size()), core_);
+            "'" + m.name + "' on rank " + std::to_string(comm().rank()) + " of " + std::to_string(comm().size()),
+            core_);
     }
 
     template <class X, class Op>
     Request submit_reduction(const std::string& name, X& x, const Op& op, ReduceOptions options, std::uint64_t place) {
         using E = tensor_value_t<X>;
-        detail::Metadata m = shaped(name, detail::Kind::Allreduce, x, "allreduce with " + std::string{detail::op_name<Op>()});
+        detail::Metadata m =
+            shaped(name, detail::Kind::Allreduce, x, "allreduce with " + std::string{detail::op_name<Op>()});
         std::uint64_t key = detail::hash_value(detail::op_id<Op>, m.scalar_id);
         for (double factor : {options.prescale, options.postscale}) {
             std::uint64_t bits;
@@ -275,7 +286,8 @@ private:
             key = detail::hash_value(key, bits);
         }
         if (options.prescale != 1 || options.postscale != 1) {
-            m.text += ", prescale " + std::to_string(options.prescale) + ", postscale " + std::to_string(options.postscale);
+            m.text +=
+                ", prescale " + std::to_string(options.prescale) + ", postscale " + std::to_string(options.postscale);
         }
         m.signature = detail::hash_value(m.signature, key);
         m.fuse_key = std::same_as<Op, Adasum> ? 0 : key | 1;

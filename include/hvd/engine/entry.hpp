@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <hvd/comm/alltoall.hpp>
 #include <hvd/comm/allgather.hpp>
+#include <hvd/comm/alltoall.hpp>
 #include <hvd/comm/broadcast.hpp>
 #include <hvd/comm/reduce_scatter.hpp>
 #include <hvd/comm/reduction.hpp>
@@ -50,7 +50,9 @@ public:
     // Only for reductions of elements, which may be fused.
     /// The elements, and an operation that reduces n of the same kind elsewhere.
     virtual std::byte* data() { return nullptr; }
-    virtual std::unique_ptr<Operation> reduce(const Comm&, Channel<Transport>, std::byte*, std::size_t) { return nullptr; }
+    virtual std::unique_ptr<Operation> reduce(const Comm&, Channel<Transport>, std::byte*, std::size_t) {
+        return nullptr;
+    }
     /// Without some ranks: the result of `inputs`, each n elements, from rank 0 up, into `out`.
     virtual void fold(std::byte*, const std::vector<const void*>&, std::size_t) {}
 
@@ -66,7 +68,8 @@ class ReduceEntry final : public Entry<Comm> {
     using typename Base::Transport;
 
 public:
-    ReduceEntry(Metadata metadata, std::shared_ptr<Completion> completion, std::span<E> data, Op op, ReduceOptions options)
+    ReduceEntry(Metadata metadata, std::shared_ptr<Completion> completion, std::span<E> data, Op op,
+                ReduceOptions options)
         : Base{std::move(metadata), std::move(completion)}, data_{data}, op_{std::move(op)}, options_{options} {}
 
     std::byte* data() override { return reinterpret_cast<std::byte*>(data_.data()); }
@@ -75,7 +78,8 @@ public:
         return reduce(comm, channel, data(), data_.size());
     }
 
-    std::unique_ptr<Operation> reduce(const Comm& comm, Channel<Transport> channel, std::byte* data, std::size_t n) override {
+    std::unique_ptr<Operation> reduce(const Comm& comm, Channel<Transport> channel, std::byte* data,
+                                      std::size_t n) override {
         return std::make_unique<Reducer<Transport, typename Comm::algorithm_type, E, Op>>(
             comm, channel, std::span<E>{reinterpret_cast<E*>(data), n}, op_, options_);
     }
@@ -84,9 +88,11 @@ public:
         const Rescale<E, Op> rescale{options_, static_cast<int>(inputs.size())};
         using Wide = typename Rescale<E, Op>::Wide;
         std::vector<std::vector<Wide>> wide(inputs.size(), std::vector<Wide>(n));
-        for (std::size_t i = 0; i < inputs.size(); ++i) rescale.before(wide[i].data(), static_cast<const E*>(inputs[i]), n);
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+            rescale.before(wide[i].data(), static_cast<const E*>(inputs[i]), n);
         if constexpr (std::same_as<Op, Adasum>) {
-            for (std::size_t i = 1; i < wide.size(); ++i) adasum_pair(wide[0].data(), wide[0].data(), wide[i].data(), n);
+            for (std::size_t i = 1; i < wide.size(); ++i)
+                adasum_pair(wide[0].data(), wide[0].data(), wide[i].data(), n);
         } else {
             const Carried<Op> op = carried(op_);
             for (std::size_t i = 1; i < wide.size(); ++i)

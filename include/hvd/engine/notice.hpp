@@ -28,7 +28,8 @@ template <Transport T>
 class NoticeLinks final : public Operation {
 public:
     /// Ranks at distance 1, 2, 4, ... in both directions; among them are all that a rank exchanges messages with.
-    explicit NoticeLinks(std::shared_ptr<Context<T>> context) : context_{std::move(context)}, channel_{context_->next_channel()} {
+    explicit NoticeLinks(std::shared_ptr<Context<T>> context)
+        : context_{std::move(context)}, channel_{context_->next_channel()} {
         const int p = channel_.size();
         for (int distance = 1; distance < p; distance *= 2) {
             add((channel_.rank() + distance) % p);

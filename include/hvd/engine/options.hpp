@@ -50,7 +50,8 @@ inline std::size_t bytes_from_environment(const char* name, std::size_t otherwis
     char* end = nullptr;
     const unsigned long long value = std::strtoull(text, &end, 10);
     if (end == text || *end != '\0' || *text == '-')
-        throw UsageError{std::string{"hvd: the environment variable "} + name + " is '" + text + "'; give a number of bytes"};
+        throw UsageError{std::string{"hvd: the environment variable "} + name + " is '" + text +
+                         "'; give a number of bytes"};
     return static_cast<std::size_t>(value);
 }
 
@@ -66,9 +67,17 @@ inline bool flag_from_environment(const char* name, bool otherwise) {
 /// A misspelt variable would be a setting that silently does nothing.
 template <class Failure = UsageError>
 void refuse_unknown_variables() {
-    constexpr std::string_view known[] = {"HVD_FUSION_THRESHOLD", "HVD_FIRST_BUCKET", "HVD_STALL_CHECK_TIME_SECONDS",
-                                          "HVD_STALL_CHECK_DISABLE", "HVD_STALL_SHUTDOWN_TIME_SECONDS", "HVD_TIMELINE",
-                                          "HVD_BACKGROUND", "HVD_WORKERS", "HVD_ISA", "HVD_ALGORITHM", "HVD_AUTO_TABLE"};
+    constexpr std::string_view known[] = {"HVD_FUSION_THRESHOLD",
+                                          "HVD_FIRST_BUCKET",
+                                          "HVD_STALL_CHECK_TIME_SECONDS",
+                                          "HVD_STALL_CHECK_DISABLE",
+                                          "HVD_STALL_SHUTDOWN_TIME_SECONDS",
+                                          "HVD_TIMELINE",
+                                          "HVD_BACKGROUND",
+                                          "HVD_WORKERS",
+                                          "HVD_ISA",
+                                          "HVD_ALGORITHM",
+                                          "HVD_AUTO_TABLE"};
     for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
         std::string_view name{*variable};
         name = name.substr(0, name.find('='));
@@ -77,7 +86,7 @@ void refuse_unknown_variables() {
         for (std::string_view k : known) is_known = is_known || k == name;
         if (!is_known)
             throw Failure{"hvd: the environment variable " + std::string{name} +
-                             " means nothing to hvd; correct its name or unset it (docs/engine.md lists them)"};
+                          " means nothing to hvd; correct its name or unset it (docs/engine.md lists them)"};
     }
 }
 
@@ -85,13 +94,17 @@ template <class Options = EngineOptions>
 EngineSettings settle(const Options& options, bool may_use_threads) {
     refuse_unknown_variables();
     EngineSettings s{};
-    s.fusion_threshold = options.fusion_threshold ? *options.fusion_threshold
-                                                  : bytes_from_environment("HVD_FUSION_THRESHOLD", std::size_t{64} << 20);
-    s.first_bucket = options.first_bucket ? *options.first_bucket : bytes_from_environment("HVD_FIRST_BUCKET", std::size_t{1} << 20);
+    s.fusion_threshold = options.fusion_threshold
+                             ? *options.fusion_threshold
+                             : bytes_from_environment("HVD_FUSION_THRESHOLD", std::size_t{64} << 20);
+    s.first_bucket =
+        options.first_bucket ? *options.first_bucket : bytes_from_environment("HVD_FIRST_BUCKET", std::size_t{1} << 20);
     if (s.first_bucket > s.fusion_threshold) s.first_bucket = s.fusion_threshold;
-    s.stall_warning = options.stall_warning ? *options.stall_warning : seconds_from_environment("HVD_STALL_CHECK_TIME_SECONDS", 60);
+    s.stall_warning =
+        options.stall_warning ? *options.stall_warning : seconds_from_environment("HVD_STALL_CHECK_TIME_SECONDS", 60);
     if (!options.stall_warning && flag_from_environment("HVD_STALL_CHECK_DISABLE", false)) s.stall_warning = {};
-    s.stall_abort = options.stall_abort ? *options.stall_abort : seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
+    s.stall_abort =
+        options.stall_abort ? *options.stall_abort : seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
     const char* timeline = std::getenv("HVD_TIMELINE");
     s.timeline = options.timeline ? *options.timeline : timeline != nullptr ? timeline : "";
     s.background = options.background ? *options.background : flag_from_environment("HVD_BACKGROUND", true);

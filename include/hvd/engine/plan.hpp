@@ -36,7 +36,7 @@ struct Agreed {
     std::uint64_t signature = 0;  // all that must be equal
     std::uint64_t fuse_key = 0;   // operations with equal keys may travel together; 0: alone
     std::uint64_t bytes = 0;
-    std::uint64_t place = 0;      // position in a bound buffer, plus one; 0: none
+    std::uint64_t place = 0;  // position in a bound buffer, plus one; 0: none
 };
 
 struct Bucket {

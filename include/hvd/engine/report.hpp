@@ -16,10 +16,10 @@ namespace hvd::detail {
 struct Metadata {
     std::string name;
     std::uint64_t signature = 0, fuse_key = 0, bytes = 0, place = 0;
-    std::uint64_t kind = 0;          // of the operation, see Kind in entry.hpp
+    std::uint64_t kind = 0;  // of the operation, see Kind in entry.hpp
     std::uint64_t scalar_id = 0, scalar_size = 1, width = 1;
     std::uint64_t root = 0;
-    std::string text;                // "allreduce of 4 float with sum"
+    std::string text;  // "allreduce of 4 float with sum"
     std::vector<std::uint64_t> trailing{};
 
     template <class Archive>
@@ -31,7 +31,7 @@ struct Metadata {
 /// One rank's report.
 struct RankReport {
     std::uint8_t joined = 0;
-    std::uint64_t joined_at = 0;  // round in which it joined
+    std::uint64_t joined_at = 0;      // round in which it joined
     std::vector<Metadata> pending{};  // in the order submitted
 
     template <class Archive>
@@ -42,11 +42,11 @@ struct RankReport {
 
 /// What all ranks do after reading all reports.
 struct Decision {
-    std::vector<Metadata> run{};                                    // in the order of the first rank that has not joined
-    std::vector<std::pair<std::string, std::string>> failures{};    // name and sentence
-    std::vector<char> joined{};                                     // by rank
+    std::vector<Metadata> run{};                                  // in the order of the first rank that has not joined
+    std::vector<std::pair<std::string, std::string>> failures{};  // name and sentence
+    std::vector<char> joined{};                                   // by rank
     int participants = 0;
-    bool all_alike = true;   // all ranks had submitted the same, and all of it is run
+    bool all_alike = true;  // all ranks had submitted the same, and all of it is run
     bool all_joined = false;
     int last_joined = -1;
 };

@@ -26,7 +26,9 @@ public:
         const std::scoped_lock lock{mutex_};
         close();
         file_ = std::fopen(path.c_str(), "w");
-        if (file_ == nullptr) throw UsageError{"hvd: the timeline cannot be written to " + path + "; give a file in a folder that exists"};
+        if (file_ == nullptr)
+            throw UsageError{"hvd: the timeline cannot be written to " + path +
+                             "; give a file in a folder that exists"};
         std::fputs("[\n]\n", file_);
         std::fflush(file_);
         is_empty_ = true;
@@ -46,8 +48,9 @@ public:
     void span(const std::string& tensor, const char* phase, TimePoint from, TimePoint to) {
         const std::scoped_lock lock{mutex_};
         if (file_ == nullptr || to < began_) return;
-        write("\"name\": \"" + std::string{phase} + "\", \"ph\": \"X\", \"ts\": " + micros(from < began_ ? began_ : from) +
-              ", \"dur\": " + std::to_string(std::chrono::duration<double, std::micro>(to - (from < began_ ? began_ : from)).count()) +
+        write("\"name\": \"" + std::string{phase} +
+              "\", \"ph\": \"X\", \"ts\": " + micros(from < began_ ? began_ : from) + ", \"dur\": " +
+              std::to_string(std::chrono::duration<double, std::micro>(to - (from < began_ ? began_ : from)).count()) +
               ", \"pid\": 0, \"tid\": " + std::to_string(row_of(tensor)));
     }
 

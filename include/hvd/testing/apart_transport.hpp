@@ -23,7 +23,9 @@ public:
         worker()->add_region(region);
         return region;
     }
-    ApartTransport subgroup(std::span<const int> members, int id) { return ApartTransport{Local::subgroup(members, id)}; }
+    ApartTransport subgroup(std::span<const int> members, int id) {
+        return ApartTransport{Local::subgroup(members, id)};
+    }
 };
 
 static_assert(Transport<ApartTransport>);

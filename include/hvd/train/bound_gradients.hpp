@@ -15,7 +15,9 @@
 namespace hvd::detail {
 
 template <class X>
-concept Rebindable = requires(X& x, tensor_value_t<X>* storage) { TensorTraits<X>::rebind(x, storage); };
+concept Rebindable = requires(X& x, tensor_value_t<X>* storage) {
+    TensorTraits<X>::rebind(x, storage);
+};
 
 /// Memory that tensors were left with when the optimizer went: nobody knows when they stop using it.
 inline void keep_for_ever(std::unique_ptr<std::byte[]> memory) {

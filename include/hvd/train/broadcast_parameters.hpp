@@ -56,8 +56,9 @@ void broadcast_optimizer_state(const Communicator<T, A>& world, O& optimizer, in
     } else if constexpr (detail::HasState<O>) {
         detail::broadcast_list(world, optimizer.state(), root, true);
     } else {
-        static_assert(!requires { optimizer.state(); },
-                      "hvd: state() of this optimizer returns no list of tensors; return std::tie(m, v) or a range of Tensors");
+        static_assert(
+            !requires { optimizer.state(); },
+            "hvd: state() of this optimizer returns no list of tensors; return std::tie(m, v) or a range of Tensors");
     }
 }
 

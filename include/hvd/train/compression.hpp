@@ -28,6 +28,8 @@ struct Bf16 {
 
 /// The type that elements of type `E` travel as is `C::template wire_type<E>`.
 template <class C>
-concept Compression = requires { typename C::template wire_type<float>; };
+concept Compression = requires {
+    typename C::template wire_type<float>;
+};
 
 }  // namespace hvd

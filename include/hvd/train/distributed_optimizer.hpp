@@ -40,7 +40,11 @@ public:
         : DistributedOptimizer{world, model, std::move(optimizer), Compression{}, options} {}
     DistributedOptimizer(const Communicator& world, Model& model, Optimizer optimizer, Compression,
                          OptimizerOptions options = {})
-        : world_{world}, model_{model}, optimizer_{std::move(optimizer)}, options_{options}, slots_{make_slots()},
+        : world_{world},
+          model_{model},
+          optimizer_{std::move(optimizer)},
+          options_{options},
+          slots_{make_slots()},
           engine_{world, options.engine} {}
     DistributedOptimizer(const DistributedOptimizer&) = delete;
     DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
@@ -83,7 +87,8 @@ public:
     /// Steps by the gradients as they are now. Only after `synchronize()`.
     void apply() {
         if (!synchronized_)
-            throw UsageError{located("apply()", "it comes without synchronize(); call synchronize() first, or step() for both")};
+            throw UsageError{
+                located("apply()", "it comes without synchronize(); call synchronize() first, or step() for both")};
         synchronized_ = false;
         optimizer_.step(model_);
     }
@@ -116,7 +121,8 @@ public:
     /// Collective: gradients whose tensor_traits have `rebind` move into memory that the node shares, where they are
     /// reduced without a copy. Values are kept; when the optimizer goes, the tensors get ordinary memory.
     void bind_gradients() {
-        if (any_announced()) throw UsageError{located("bind_gradients()", "a step is under way; call it between steps")};
+        if (any_announced())
+            throw UsageError{located("bind_gradients()", "a step is under way; call it between steps")};
         bound_.bind(world_, model_.gradients());
     }
 
@@ -156,14 +162,17 @@ private:
             using E = tensor_value_t<X>;
             std::string name = i < names.size() ? names[i] : "gradient " + std::to_string(i);
             if (!indices_.emplace(name, i).second)
-                throw UsageError{located("parameter_names", "there are two parameters '" + name + "'; give each a name of its own")};
+                throw UsageError{
+                    located("parameter_names", "there are two parameters '" + name + "'; give each a name of its own")};
             if (options_.op == Reduction::Adasum && !ReduceOperation<Adasum, E>)
-                throw UsageError{located("op", "adasum needs floating-point gradients and '" + name + "' has none; use Reduction::Average")};
+                throw UsageError{located(
+                    "op", "adasum needs floating-point gradients and '" + name + "' has none; use Reduction::Average")};
             slots.push_back(std::make_unique<detail::TypedGradientSlot<Communicator, E, Compression>>(std::move(name)));
         });
         if (!names.empty() && names.size() != slots.size())
             throw UsageError{located("parameter_names", "there are " + std::to_string(names.size()) + " names and " +
-                                                            std::to_string(slots.size()) + " parameters; give one per parameter")};
+                                                            std::to_string(slots.size()) +
+                                                            " parameters; give one per parameter")};
         return slots;
     }
 
@@ -182,15 +191,17 @@ private:
         using L = decltype(list);
         const auto call = [&](auto& x) { f(*slots_[i], static_cast<void*>(detail::data_of(x)), detail::size_of(x)); };
         if constexpr (requires { list[i]; } && !detail::TensorTuple<L>) call(list[i]);
-        else detail::for_each_tensor(list, [&](auto& x, std::size_t k) {
-            if (k == i) call(x);
-        });
+        else
+            detail::for_each_tensor(list, [&](auto& x, std::size_t k) {
+                if (k == i) call(x);
+            });
     }
 
     std::size_t index_of(std::string_view name, const char* call) const {
         const auto found = indices_.find(std::string{name});
         if (found == indices_.end())
-            throw UsageError{located(call, "there is no parameter '" + std::string{name} + "'; use a name of the model's")};
+            throw UsageError{
+                located(call, "there is no parameter '" + std::string{name} + "'; use a name of the model's")};
         return found->second;
     }
 
@@ -209,7 +220,8 @@ private:
                                                std::to_string(slots_.size()))};
         require_not_synchronized(call);
         if (slots_[i]->is_announced() || early_[slots_[i]->name()])
-            throw UsageError{located(call, "gradient '" + slots_[i]->name() + "' is announced twice in one step; announce it once")};
+            throw UsageError{
+                located(call, "gradient '" + slots_[i]->name() + "' is announced twice in one step; announce it once")};
         with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
             if (is_zero) slot.clear(data, n);
             if (!is_last_pass()) {
@@ -223,16 +235,20 @@ private:
 
     void require_not_synchronized(const std::string& call) const {
         if (synchronized_)
-            throw UsageError{located(call, "the gradients are synchronized already; call apply() before the next step")};
+            throw UsageError{
+                located(call, "the gradients are synchronized already; call apply() before the next step")};
     }
 
     void step_weighted(double weight, bool is_weighted) {
         require_not_synchronized("step()");
         if (is_weighted && any_announced())
-            throw UsageError{located("step(batch)", "gradients were announced before their weight was known; call step(), or "
-                                                    "announce none")};
+            throw UsageError{located("step(batch)",
+                                     "gradients were announced before their weight was known; call step(), or "
+                                     "announce none")};
         if (!is_last_pass()) {
-            for_each_gradient([&](Slot& slot, const void* data, std::size_t n) { slot.accumulate(data, n, weight_of(weight, is_weighted)); });
+            for_each_gradient([&](Slot& slot, const void* data, std::size_t n) {
+                slot.accumulate(data, n, weight_of(weight, is_weighted));
+            });
             early_.clear();
             ++passes_;
             weights_ += weight;
@@ -285,8 +301,10 @@ private:
         if (first) std::rethrow_exception(first);
         if (overflows_ > 0 && !has_warned_) {
             has_warned_ = true;
-            std::fprintf(stderr, "%s\n", located("step()", std::to_string(overflows_) + " gradient elements became infinite in 16 "
-                                                           "bits; scale the loss down or use hvd::Bf16").c_str());
+            std::fprintf(stderr, "%s\n",
+                         located("step()", std::to_string(overflows_) + " gradient elements became infinite in 16 "
+                                                                        "bits; scale the loss down or use hvd::Bf16")
+                             .c_str());
         }
     }
 

@@ -90,10 +90,15 @@ public:
             wire = {static_cast<E*>(data), n};
         }
         switch (op) {
-            case Reduction::Average: this->request_ = engine.allreduce_bound(this->name(), wire, average, place); break;
-            case Reduction::Sum: this->request_ = engine.allreduce_bound(this->name(), wire, sum, place); break;
+            case Reduction::Average:
+                this->request_ = engine.allreduce_bound(this->name(), wire, average, place);
+                break;
+            case Reduction::Sum:
+                this->request_ = engine.allreduce_bound(this->name(), wire, sum, place);
+                break;
             case Reduction::Adasum:
-                if constexpr (ReduceOperation<Adasum, Wire>) this->request_ = engine.allreduce(this->name(), wire, adasum);
+                if constexpr (ReduceOperation<Adasum, Wire>)
+                    this->request_ = engine.allreduce(this->name(), wire, adasum);
                 break;
         }
         this->is_announced_ = true;

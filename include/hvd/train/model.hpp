@@ -45,7 +45,9 @@ concept Model = detail::HasParameters<M> && detail::HasGradients<M>;
 /// `step(model)` changes the parameters by the gradients. Optional: `state()`, a TensorList (momentum and the like) that
 /// broadcasts, checkpoints and recovery carry along.
 template <class O, class M>
-concept Optimizer = requires(O& o, M& m) { o.step(m); };
+concept Optimizer = requires(O& o, M& m) {
+    o.step(m);
+};
 
 namespace detail {
 
@@ -53,18 +55,22 @@ template <class M>
 consteval bool explain_model() {
     if constexpr (Model<M>) {
         return true;
-    } else if constexpr (!requires(M& m) { m.parameters(); }) {
-        static_assert(never<M>, "hvd: this model has no parameters(); add it: auto parameters() { return std::tie(w, b); }");
+    } else if constexpr (!requires(M & m) { m.parameters(); }) {
+        static_assert(never<M>,
+                      "hvd: this model has no parameters(); add it: auto parameters() { return std::tie(w, b); }");
     } else if constexpr (!HasParameters<M>) {
+        static_assert(
+            never<M>,
+            "hvd: parameters() of this model returns no list of tensors; return std::tie(w, b) or a range, and "
+            "specialise hvd::tensor_traits for tensor classes of your own");
+    } else if constexpr (!requires(M & m) { m.gradients(); }) {
         static_assert(never<M>,
-                      "hvd: parameters() of this model returns no list of tensors; return std::tie(w, b) or a range, and "
-                      "specialise hvd::tensor_traits for tensor classes of your own");
-    } else if constexpr (!requires(M& m) { m.gradients(); }) {
-        static_assert(never<M>, "hvd: this model has no gradients(); add it: auto gradients() { return std::tie(dw, db); }");
+                      "hvd: this model has no gradients(); add it: auto gradients() { return std::tie(dw, db); }");
     } else {
-        static_assert(never<M>,
-                      "hvd: gradients() of this model returns no list of tensors; return std::tie(dw, db) or a range, and "
-                      "specialise hvd::tensor_traits for tensor classes of your own");
+        static_assert(
+            never<M>,
+            "hvd: gradients() of this model returns no list of tensors; return std::tie(dw, db) or a range, and "
+            "specialise hvd::tensor_traits for tensor classes of your own");
     }
     return false;
 }

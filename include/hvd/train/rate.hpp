@@ -18,9 +18,12 @@ template <std::floating_point R, class World>
 R scale_rate(R base, const World& world, RateRule rule = RateRule::Linear) {
     const auto p = static_cast<R>(world.size());
     switch (rule) {
-        case RateRule::Linear: return base * p;
-        case RateRule::SquareRoot: return base * std::sqrt(p);
-        case RateRule::None: break;
+        case RateRule::Linear:
+            return base * p;
+        case RateRule::SquareRoot:
+            return base * std::sqrt(p);
+        case RateRule::None:
+            break;
     }
     return base;
 }

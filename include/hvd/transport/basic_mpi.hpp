@@ -18,9 +18,10 @@ public:
 
     template <class... Arguments>
     explicit BasicMpi(const Arguments&...) {
-        static_assert(detail::mpi_is_off<Arguments...>,
-                      "hvd: hvd::Mpi is not enabled in this translation unit; define HVD_WITH_MPI and compile with mpicxx, "
-                      "or use hvd::Local");
+        static_assert(
+            detail::mpi_is_off<Arguments...>,
+            "hvd: hvd::Mpi is not enabled in this translation unit; define HVD_WITH_MPI and compile with mpicxx, "
+            "or use hvd::Local");
     }
 };
 

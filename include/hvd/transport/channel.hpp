@@ -36,10 +36,9 @@ public:
 
     /// Polls until the message is complete; throws when the job ends.
     void wait(Message& message) const {
-        worker()->wait_until([&] { return test(message); },
-                            [&] {
-                                return "a message on rank " + std::to_string(rank()) + " of " + std::to_string(size());
-                            });
+        worker()->wait_until(
+            [&] { return test(message); },
+            [&] { return "a message on rank " + std::to_string(rank()) + " of " + std::to_string(size()); });
     }
 
 private:

@@ -31,7 +31,9 @@ public:
         failed_.store(true, std::memory_order_release);
     }
 
-    std::string failure_text() const { return "hvd: rank " + std::to_string(rank_) + " failed, so this job ends: " + cause_; }
+    std::string failure_text() const {
+        return "hvd: rank " + std::to_string(rank_) + " failed, so this job ends: " + cause_;
+    }
     [[noreturn]] void throw_failure() const { throw PeerFailure{failure_text(), rank_}; }
 
 private:
@@ -103,9 +105,8 @@ public:
     template <class Group = LocalGroup>
     std::shared_ptr<Group> meet(int rank, int id, std::span<const int> members) {
         const std::scoped_lock lock{mutex_};
-        return join(groups_, rank, id, {members.begin(), members.end()}, [&] {
-            return std::make_shared<Group>(static_cast<int>(members.size()));
-        });
+        return join(groups_, rank, id, {members.begin(), members.end()},
+                    [&] { return std::make_shared<Group>(static_cast<int>(members.size())); });
     }
 
     /// The memory that all ranks ask for in the same order.
@@ -170,7 +171,8 @@ public:
         if (!parcel_ || parcel_->done.load(std::memory_order_acquire)) return;
         {
             const std::scoped_lock lock{lane_->mutex};
-            if (LocalLane::remove(lane_->sends, parcel_.get()) || LocalLane::remove(lane_->receives, parcel_.get())) return;
+            if (LocalLane::remove(lane_->sends, parcel_.get()) || LocalLane::remove(lane_->receives, parcel_.get()))
+                return;
         }
         // The other side has taken it and is copying; that ends soon, and the memory must last until then.
         while (!parcel_->done.load(std::memory_order_acquire)) ::sched_yield();
@@ -205,8 +207,7 @@ public:
     /// Any rank can read any other's memory by its address.
     static constexpr bool has_common_addresses = true;
 
-    BasicLocal(std::shared_ptr<Group> group, std::shared_ptr<detail::LocalWorker> worker, int rank,
-          Topology topology)
+    BasicLocal(std::shared_ptr<Group> group, std::shared_ptr<detail::LocalWorker> worker, int rank, Topology topology)
         : group_{std::move(group)}, worker_{std::move(worker)}, rank_{rank}, topology_{std::move(topology)} {}
 
     int rank() const { return rank_; }

@@ -58,9 +58,10 @@ private:
         MPI_Comm_size(MPI_COMM_WORLD, &size);
         const auto launcher = launcher_info();
         if (launcher && launcher->size > 1 && size == 1) {
-            throw UsageError{"hvd: the MPI launcher started " + std::to_string(launcher->size) +
-                             " processes, but the MPI library of this program sees only itself; start it with the mpiexec "
-                             "of the MPI it was compiled with (mpiexec.mpich or mpiexec.openmpi)"};
+            throw UsageError{
+                "hvd: the MPI launcher started " + std::to_string(launcher->size) +
+                " processes, but the MPI library of this program sees only itself; start it with the mpiexec "
+                "of the MPI it was compiled with (mpiexec.mpich or mpiexec.openmpi)"};
         }
     }
 

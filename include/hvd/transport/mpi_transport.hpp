@@ -158,7 +158,8 @@ public:
         MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
         MPI_Comm made = MPI_COMM_NULL;
         detail::check_mpi(MPI_Comm_group(comm_->get(), &all), "MPI_Comm_group");
-        detail::check_mpi(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group), "MPI_Group_incl");
+        detail::check_mpi(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group),
+                          "MPI_Group_incl");
         const int code = MPI_Comm_create_group(comm_->get(), group, id, &made);
         MPI_Group_free(&group);
         MPI_Group_free(&all);
@@ -176,10 +177,10 @@ public:
 
     /// MPI's own allreduce, for operations without state; calls pair up in their order on all ranks.
     template <class E, class Op>
-        requires std::is_empty_v<Op> && std::default_initializable<Op>
-    std::unique_ptr<detail::Operation> start_allreduce(std::span<E> data, const Op&) {
-        return std::make_unique<detail::MpiAllreduce<E, Op>>(comm_->get(), data);
-    }
+        requires std::is_empty_v<Op> && std::default_initializable<Op> std::unique_ptr<detail::Operation>
+        start_allreduce(std::span<E> data, const Op&) {
+            return std::make_unique<detail::MpiAllreduce<E, Op>>(comm_->get(), data);
+        }
 
 private:
     BasicMpi(MPI_Comm own, std::shared_ptr<detail::Worker> worker) : worker_{std::move(worker)} { adopt(own); }
@@ -213,6 +214,5 @@ private:
     int rank_ = 0, size_ = 1;
     Topology topology_;
 };
-
 
 }  // namespace hvd

@@ -26,7 +26,8 @@ struct RegionNotice {
 /// Collective: part r of the region has `sizes[r]` bytes, all zero. Returns nothing on all ranks when it cannot be had on
 /// one, with the reason in `reason` where there is one.
 template <class T>
-std::shared_ptr<SharedRegion> share_between_processes(T& transport, std::vector<std::size_t> sizes, std::string& reason) {
+std::shared_ptr<SharedRegion> share_between_processes(T& transport, std::vector<std::size_t> sizes,
+                                                      std::string& reason) {
     const Channel<T> channel{transport, setup_tag};
     const int rank = transport.rank(), size = transport.size();
     std::shared_ptr<SharedRegion> region;

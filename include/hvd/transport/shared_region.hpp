@@ -63,10 +63,10 @@ private:
 class HeapRegion final : public SharedRegion {
 public:
     HeapRegion(std::vector<std::size_t> sizes, std::uint64_t id) : SharedRegion{std::move(sizes), id} {
-        base_ = static_cast<std::byte*>(::operator new(bytes(), std::align_val_t{alignment}));
+        base_ = static_cast<std::byte*>(::operator new (bytes(), std::align_val_t{alignment}));
         std::memset(base_, 0, bytes());
     }
-    ~HeapRegion() override { ::operator delete(base_, std::align_val_t{alignment}); }
+    ~HeapRegion() override { ::operator delete (base_, std::align_val_t{alignment}); }
 };
 
 /// For processes: one creates it, the others open it by its name, and the creator removes the name when all have.

@@ -3,8 +3,8 @@
 
 #include <concepts>
 #include <cstddef>
-#include <span>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -44,7 +44,9 @@ concept HasWorker = requires(T& t) {
 };
 
 template <class T>
-concept HasName = requires { std::string_view{T::name}; };
+concept HasName = requires {
+    std::string_view{T::name};
+};
 
 /// Ranks of one node can have memory in common: `share(sizes, reason)` is collective and returns a SharedRegion, or nothing.
 template <class T>
@@ -72,6 +74,6 @@ consteval bool has_common_addresses() {
 /// - `worker()`: the Worker of this rank (a shared_ptr), the same for the subgroups.
 template <class T>
 concept Transport = detail::HasRanks<T> && detail::HasMessages<T> && detail::HasSubgroups<T> && detail::HasWorker<T> &&
-                    detail::HasName<T>;
+    detail::HasName<T>;
 
 }  // namespace hvd

@@ -150,7 +150,6 @@ public:
     std::chrono::duration<double> stall_abort = seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
 
 private:
-
     /// How long one wait has taken so far. It begins at the first look, so that short waits never ask for the time.
     struct Patience {
         Worker& worker;

@@ -39,8 +39,7 @@ template <bool stream, class V>
         typedef long long Int2 [[gnu::vector_size(16)]];
         if constexpr (sizeof(V) == 32)
             __builtin_ia32_movntdq256(reinterpret_cast<Int4*>(to), reinterpret_cast<Int4>(v));
-        else
-            __builtin_ia32_movntdq(reinterpret_cast<Int2*>(to), reinterpret_cast<Int2>(v));
+        else __builtin_ia32_movntdq(reinterpret_cast<Int2*>(to), reinterpret_cast<Int2>(v));
 #endif
     }
 }

@@ -36,8 +36,6 @@ inline Isa& active_isa() {
 }
 
 /// Its name, for diagnostics.
-inline const char* kernel_isa() {
-    return active_isa() == Isa::avx2 ? "avx2" : "portable";
-}
+inline const char* kernel_isa() { return active_isa() == Isa::avx2 ? "avx2" : "portable"; }
 
 }  // namespace hvd::detail
