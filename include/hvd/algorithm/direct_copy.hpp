@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include <hvd/algorithm/direct_exchange.hpp>
@@ -21,7 +20,6 @@ public:
         if (room_ == 0) room_ = state.slot_bytes / x_.given.size();
     }
     DirectCopy(const DirectCopy&) = delete;
-    DirectCopy& operator=(const DirectCopy&) = delete;
     ~DirectCopy() override {
         if (number_ > 0 && !is_over_) state_.withdraw(number_);
     }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <hvd/algorithm/ring.hpp>
+#include <hvd/algorithm/work.hpp>
 
 namespace hvd {
 namespace detail {
@@ -19,34 +20,6 @@ struct HierarchicalState {
     std::optional<T> between{};
     std::optional<InterState> inter{};
     std::size_t shares = 1;  // how many ranks of each node carry data between nodes
-};
-
-/// The data of an operation, with their types or without.
-template <Scalar E, class Op>
-struct TypedWork {
-    std::span<E> data;
-    const Op& op;
-    std::size_t size() const { return data.size(); }
-    E* begin() const { return data.data(); }
-    Fold fold() const { return Fold::of<E>(op); }
-    template <class A, Transport T>
-    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at,
-                                     std::size_t n) const {
-        return start_algorithm(a, c, s, data.subspan(at, n), op);
-    }
-};
-struct FoldWork {
-    std::byte* data;
-    std::size_t n;
-    Fold folds;
-    std::size_t size() const { return n; }
-    void* begin() const { return data; }
-    Fold fold() const { return folds; }
-    template <class A, Transport T>
-    std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at,
-                                     std::size_t count) const {
-        return a.start_fold(c, s, data + at * folds.element(), count, folds);
-    }
 };
 
 /// The three phases, one after the other.

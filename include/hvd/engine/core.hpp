@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -32,7 +31,6 @@ template <class Comm>
 class EngineCore {
 public:
     using T = typename Comm::transport_type;
-    using Clock = std::chrono::steady_clock;
 
     /// Collective.
     EngineCore(const Comm& world, const EngineSettings& all)
@@ -46,7 +44,6 @@ public:
     Timeline timeline;
 
     const Comm& comm() const { return comm_; }
-
     /// Takes things as far as they go without waiting. False when another thread is at it.
     bool drive() {
         const std::unique_lock lock{drive_mutex_, std::try_to_lock};
@@ -60,7 +57,6 @@ public:
         return true;
     }
 
-    /// A round is under way.
     bool is_active() const { return is_active_.load(std::memory_order_acquire); }
 
     /// Ends everything here, from outside.
@@ -118,7 +114,6 @@ public:
         last_step_messages_ = std::exchange(step_messages_, 0);
     }
 
-    /// This rank has nothing more for now.
     void begin_join() {
         const std::scoped_lock lock{drive_mutex_};
         is_joined_ = true;
@@ -252,7 +247,6 @@ private:
         });
     }
 
-    /// Begins the first bucket of the agenda.
     void begin_bucket() {
         phase_ = Phase::Run;
         bucket_began_ = Clock::now();
@@ -270,7 +264,6 @@ private:
         }
     }
 
-    /// One after the other, so that it does not matter who has which.
     std::unique_ptr<Operation> around_joined_ranks(const Bucket& bucket, Channel<T> channel) {
         auto sequence = std::make_unique<SequenceRun>();
         for (std::size_t i = 0; i < bucket.members.size(); ++i) {
