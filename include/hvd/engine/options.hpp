@@ -26,7 +26,7 @@ struct EngineOptions {
     /// After this long all ranks get a StallError. 0: never. HVD_STALL_SHUTDOWN_TIME_SECONDS; default 0.
     std::optional<std::chrono::duration<double>> stall_abort{};
     /// File for a timeline from the start; empty: none. HVD_TIMELINE.
-    std::optional<std::string> timeline{};
+    std::string timeline{};
     /// The same buckets in every run, whatever the timing. Always so; here for completeness.
     std::optional<bool> deterministic{};
     /// Work goes on in a thread of its own while the caller computes. HVD_BACKGROUND; default true where the transport
@@ -106,7 +106,7 @@ EngineSettings settle(const Options& options, bool may_use_threads) {
     s.stall_abort =
         options.stall_abort ? *options.stall_abort : seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
     const char* timeline = std::getenv("HVD_TIMELINE");
-    s.timeline = options.timeline ? *options.timeline : timeline != nullptr ? timeline : "";
+    s.timeline = !options.timeline.empty() || timeline == nullptr ? options.timeline : timeline;
     s.background = options.background ? *options.background : flag_from_environment("HVD_BACKGROUND", true);
     s.background = s.background && may_use_threads;
     return s;
