@@ -148,6 +148,10 @@ private:
 
     Communicator() = default;
     Communicator(std::shared_ptr<detail::Context<T>> context, A algorithm) : context_{std::move(context)} {
+        if constexpr (is_right) prepare(std::move(algorithm));
+    }
+
+    void prepare(A algorithm) {
         auto state = algorithm.prepare(context_->transport);
         prepared_ = std::shared_ptr<Prepared>{new Prepared{std::move(algorithm), std::move(state)}};
         if constexpr (requires { detail::direct_state_of(prepared_->state); }) {

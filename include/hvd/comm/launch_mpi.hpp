@@ -1,6 +1,8 @@
 // Workers as processes that an MPI launcher started: this process is one of them. Needs MPI.
 #pragma once
 
+#ifdef HVD_WITH_MPI
+
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -61,3 +63,5 @@ int launch_mpi(const LaunchOptions& options, F& body) {
 }
 
 }  // namespace hvd::detail
+
+#endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <hvd/core/error.hpp>
+#include <hvd/transport/worker.hpp>
 
 namespace hvd {
 

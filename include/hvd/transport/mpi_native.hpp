@@ -1,6 +1,8 @@
 // MPI's own allreduce as an operation that can be left. Needs MPI.
 #pragma once
 
+#ifdef HVD_WITH_MPI
+
 #include <mpi.h>
 
 #include <concepts>
@@ -92,3 +94,5 @@ private:
 };
 
 }  // namespace hvd::detail
+
+#endif

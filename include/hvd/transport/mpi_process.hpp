@@ -1,6 +1,8 @@
 // This process's side of MPI: initialised once if nobody has, finalised by whoever initialised it. Needs MPI.
 #pragma once
 
+#ifdef HVD_WITH_MPI
+
 #include <mpi.h>
 
 #include <cstdio>
@@ -83,3 +85,5 @@ private:
 };
 
 }  // namespace hvd::detail
+
+#endif

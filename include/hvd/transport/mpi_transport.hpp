@@ -1,6 +1,8 @@
 // BasicMpi<true>: point-to-point messages of MPI, never waited for inside MPI. Needs MPI.
 #pragma once
 
+#ifdef HVD_WITH_MPI
+
 #include <mpi.h>
 
 #include <climits>
@@ -216,3 +218,5 @@ private:
 };
 
 }  // namespace hvd
+
+#endif
