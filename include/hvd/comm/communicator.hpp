@@ -75,7 +75,7 @@ public:
 
     /// Collective over the ranks of `transport`.
     explicit Communicator(T transport, A algorithm = {}, CommunicatorOptions options = {})
-        : Communicator{std::make_shared<detail::Context<T>>(std::move(transport), options), std::move(algorithm)} {}
+        : Communicator{make_context(std::move(transport), options), std::move(algorithm)} {}
 
     int rank() const { return context().rank(); }
     int size() const { return context().size(); }
@@ -149,6 +149,11 @@ private:
     Communicator() = default;
     Communicator(std::shared_ptr<detail::Context<T>> context, A algorithm) : context_{std::move(context)} {
         if constexpr (is_right) prepare(std::move(algorithm));
+    }
+
+    static std::shared_ptr<detail::Context<T>> make_context(T transport, CommunicatorOptions options) {
+        if constexpr (is_right) return std::make_shared<detail::Context<T>>(std::move(transport), options);
+        else return nullptr;
     }
 
     void prepare(A algorithm) {

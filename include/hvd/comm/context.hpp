@@ -25,7 +25,7 @@ struct CommunicatorOptions {
 
 namespace detail {
 
-template <Transport T>
+template <class T>
 struct Context {
     Context(T t, CommunicatorOptions o) : transport{std::move(t)}, options{o} {
         if (options.shared_memory) board = Board::make(transport);

@@ -8,7 +8,7 @@
 namespace hvd {
 
 /// What an algorithm sees of a transport while it runs. Cheap to copy; refers to the transport.
-template <Transport T>
+template <class T>
 class Channel {
 public:
     using Message = typename T::Message;
