@@ -125,7 +125,7 @@ public:
         return nullptr;
     }
 
-    /// A thread of this worker has been waiting for milliseconds, and so will not submit anything for now.
+    /// A thread of this worker has been waiting for long (250 ms), and so will not submit anything for now.
     bool is_blocked() const { return blocked_.load(std::memory_order_relaxed) > 0; }
 
     /// `workers` share `cores`: when each can have its own, waits spin longer before they yield.
@@ -165,7 +165,7 @@ private:
             const auto now = Clock::now();
             if (began == Clock::time_point{}) began = now;
             const std::chrono::duration<double> waited = now - began;
-            if (!is_blocked && waited >= std::chrono::milliseconds{2}) {
+            if (!is_blocked && waited >= std::chrono::milliseconds{250}) {
                 is_blocked = true;
                 worker.blocked_.fetch_add(1, std::memory_order_relaxed);
             }
