@@ -162,7 +162,7 @@ private:
 
     /// One with a state of its own, which no library below can know.
     void own_operation() {
-        const std::uint32_t mask = 0xffffu;
+        std::uint32_t mask = 0xffffu;
         for (std::size_t n : options_.type_lengths) {
             const Buffer<std::uint32_t> data{comm_.rank(), n};
             allreduce(comm_, data.span(), [mask](std::uint32_t a, std::uint32_t b) { return (a ^ b) & mask; });
