@@ -109,7 +109,7 @@ TEST_CASE("communicators whose requests are waited for in different orders do no
         const auto columns = world.split(rank % 2, -rank);
         const auto half = world.subset({1, 0});
         for (int round = 0; round < 10; ++round) {
-            std::vector<long> a(1 + round * 900, 1), b = a, c = a, d = a;
+            std::vector<long> a(static_cast<std::size_t>(1 + round * 900), 1), b = a, c = a, d = a;
             // Each rank begins and ends them in an order of its own.
             std::array<hvd::Request, 4> requests;
             for (std::size_t i : order(rank + round, 4)) {

@@ -122,7 +122,7 @@ TEST_CASE("many communicators come and go") {
     on_workers({2, 5}, [](const World& world) {
         for (int round = 0; round < 200; ++round) {
             const auto part = world.split((world.rank() + round) % 3);
-            std::vector<int> x(round, 1);
+            std::vector<int> x(static_cast<std::size_t>(round), 1);
             hvd::allreduce(part, x);
             expect(x.empty() || x[0] == part.size(), "sum");
         }

@@ -172,7 +172,7 @@ TEST_CASE("split and subset work at the same time") {
     const auto some = comm.subset(members);
     REQUIRE(parity.size() == (size() + 1 - rank() % 2) / 2);
     for (int round = 0; round < 20; ++round) {
-        std::vector<int> a(1 + round * 500, 1), b = a, c = a;
+        std::vector<int> a(static_cast<std::size_t>(1 + round * 500), 1), b = a, c = a;
         hvd::Request all = hvd::allreduce_async(comm, a), in_some, in_parity;
         if (rank() % 2 == 0) in_parity = hvd::allreduce_async(parity, b);
         if (some.is_member()) in_some = hvd::allreduce_async(some, c);
