@@ -20,6 +20,12 @@ void expect_peer_failure(int who, const std::string& cause, std::atomic<int>& he
     }
 }
 
+// The failure is to meet the others in the call that is tested, not in one before it.
+void await(std::atomic<int>& arrived, int count) {
+    ++arrived;
+    while (arrived < count) ::sched_yield();
+}
+
 class Environment {  // a variable for the time of a test
 public:
     Environment(const char* name, const char* value) : name_{name} { ::setenv(name, value, 1); }
@@ -64,9 +70,10 @@ TEST_CASE("an exception on one rank ends all at their next call, in whatever the
                 CAPTURE(workers);
                 CAPTURE(who);
                 CAPTURE(c);
-                std::atomic<int> heard{0};
+                std::atomic<int> heard{0}, arrived{0};
                 CHECK(hvd::launch<hvd::Local>(workers, [&](auto& world) {
                           hvd::barrier(world);
+                          await(arrived, workers);
                           if (world.rank() == who) throw std::runtime_error{"the first cause"};
                           expect_peer_failure(who, "the first cause", heard, [&] { calls[c](world); });
                       }) == 1);
@@ -95,9 +102,10 @@ TEST_CASE("a rank that computes hears of it at its next call") {
 }
 
 TEST_CASE("subsets of the failed rank's world end, too, without it in them") {
-    std::atomic<int> heard{0};
+    std::atomic<int> heard{0}, arrived{0};
     CHECK(hvd::launch<hvd::Local>(4, [&](auto& world) {
               const auto rest = world.split(world.rank() == 3 ? 1 : 0);
+              await(arrived, 4);
               if (world.rank() == 3) throw std::runtime_error{"cause"};
               expect_peer_failure(3, "cause", heard, [&] {
                   for (;;) hvd::barrier(rest);

@@ -37,20 +37,25 @@ struct Input {
     }
 };
 
-/// A tensor that a collective overwrites, and resizes where it can be.
+/// A tensor that a collective overwrites, and resizes where it can be. Of one that can be resized this keeps the address;
+/// of any other, which may be a view that is gone before the call ends, where the elements are.
 class Output {
 public:
     template <class X>
     static Output of(X& x) {
         Output out;
-        out.object_ = const_cast<void*>(static_cast<const void*>(std::addressof(x)));
-        out.size_ = [](void* object) { return size_of(*static_cast<X*>(object)); };
-        out.data_ = [](void* object) { return static_cast<void*>(data_of(*static_cast<X*>(object))); };
-        out.rows_ = [](void* object) { return rows_of(*static_cast<X*>(object)); };
         if constexpr (Resizable<X>) {
+            out.object_ = const_cast<void*>(static_cast<const void*>(std::addressof(x)));
+            out.size_ = [](void* object) { return size_of(*static_cast<X*>(object)); };
+            out.data_ = [](void* object) { return static_cast<void*>(data_of(*static_cast<X*>(object))); };
+            out.rows_ = [](void* object) { return rows_of(*static_cast<X*>(object)); };
             out.resize_ = [](void* object, const std::vector<std::size_t>& shape) {
                 TensorTraits<X>::resize(*static_cast<X*>(object), shape);
             };
+        } else {
+            out.fixed_data_ = data_of(x);
+            out.fixed_size_ = size_of(x);
+            out.fixed_rows_ = rows_of(x);
         }
         return out;
     }
@@ -60,16 +65,14 @@ public:
         Output out;
         out.object_ = &bytes;
         out.element_ = element;
-        out.size_ = [](void*) { return std::size_t{0}; };
         out.data_ = [](void* object) {
             return static_cast<void*>(static_cast<std::vector<std::byte>*>(object)->data());
         };
-        out.rows_ = [](void*) { return Rows{}; };
         return out;
     }
 
-    void* data() const { return data_(object_); }
-    Rows rows() const { return rows_(object_); }
+    void* data() const { return data_ != nullptr ? data_(object_) : fixed_data_; }
+    Rows rows() const { return rows_ != nullptr ? rows_(object_) : fixed_rows_; }
     bool can_grow() const { return resize_ != nullptr; }
 
     /// Resizes to `shape`, or returns the sentence when a fixed output is too short for it.
@@ -81,7 +84,7 @@ public:
             return {};
         }
         if (resize_ != nullptr && (size_(object_) != count || !has_shape(shape))) resize_(object_, shape);
-        const std::size_t room = size_(object_);
+        const std::size_t room = size_ != nullptr ? size_(object_) : fixed_size_;
         if (room >= count) return {};
         return located(std::string{name}, rank, ranks,
                        "the output has room for " + std::to_string(room) + " elements and the result has " +
@@ -97,6 +100,9 @@ private:
 
     void* object_ = nullptr;
     std::size_t element_ = 0;  // of bytes; 0 for a tensor
+    void* fixed_data_ = nullptr;
+    std::size_t fixed_size_ = 0;
+    Rows fixed_rows_{};
     std::size_t (*size_)(void*) = nullptr;
     void* (*data_)(void*) = nullptr;
     Rows (*rows_)(void*) = nullptr;

@@ -79,7 +79,7 @@ public:
         constexpr std::chrono::seconds patience{5};
         const auto began = Clock::now();
         Backoff backoff{32};
-        while (!is_unwinding && !pending.has_failed() && (is_active() || pending.next_is_complete()) &&
+        while (!is_unwinding && !pending.has_failed() && (is_active() || wish() == Wish::Bucket) &&
                Clock::now() - began < patience) {
             drive();
             backoff.pause();
@@ -151,13 +151,14 @@ private:
         }
     }
 
-    bool wants_to_talk() const { return pending.wants_to_talk(comm_.transport().worker()->is_blocked()); }
+    using Wish = typename Pending<Comm>::Wish;
+    Wish wish() const { return pending.wish(comm_.transport().worker()->is_blocked()); }
 
     bool begin_round() {
         if (pending.has_failed()) return false;
-        const bool has_bucket = pending.next_is_complete();
-        if (!has_bucket && !wants_to_talk()) return false;
-        if (!has_bucket && Clock::now() < next_talk_) return false;
+        const Wish wish = this->wish();
+        const bool has_bucket = wish == Wish::Bucket;
+        if (wish == Wish::Nothing || (wish == Wish::Talk && Clock::now() < next_talk_)) return false;
         wants_bucket_ = has_bucket;
         ++rounds_;
         const std::uint64_t signature = has_bucket ? planner_.next_signature() : talk_signature;
@@ -310,7 +311,7 @@ private:
         if (notices_.receive(notice)) hear(notice);
         check_for_the_gone();
         const auto now = Clock::now();
-        const bool stalls = phase_ == Phase::Exchange || wants_to_talk();
+        const bool stalls = phase_ == Phase::Exchange || wish() == Wish::Talk;
         if (!stalls || is_joined_) return;
         const auto since = pending.oldest(now);
         const std::chrono::duration<double> waited =

@@ -58,14 +58,14 @@ public:
         --waits_;
     }
 
-    bool next_is_complete() const {
-        const std::scoped_lock lock{mutex_};
-        return is_complete();
-    }
+    /// What this rank would do next. One look under one lock: between two looks the caller may submit what was missing and
+    /// begin to wait for it, and that is no reason to talk.
+    enum class Wish { Nothing, Bucket, Talk };
     /// `is_blocked`: this worker waits elsewhere and will submit nothing more for now.
-    bool wants_to_talk(bool is_blocked) const {
+    Wish wish(bool is_blocked) const {
         const std::scoped_lock lock{mutex_};
-        return waits_ > 0 || is_joined_ || (is_blocked && count_ > 0);
+        if (is_complete()) return Wish::Bucket;
+        return waits_ > 0 || is_joined_ || (is_blocked && count_ > 0) ? Wish::Talk : Wish::Nothing;
     }
     bool has_failed() const {
         const std::scoped_lock lock{mutex_};
