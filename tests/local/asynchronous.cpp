@@ -102,6 +102,30 @@ TEST_CASE("all kinds of request together") {
     });
 }
 
+TEST_CASE("views need not outlive the call, only what they show") {
+    on_workers({1, 2, 3}, [](const World& world) {
+        const auto p = static_cast<std::size_t>(world.size());
+        const int rank = world.rank();
+        std::vector<int> one(5, rank + 1), whole(5 * p, rank + 1), all(5 * p), sum(5), exchanged(5 * p), up(5 * p),
+            down(5);
+        std::vector<std::size_t> counts(p, 5), received;
+        std::span<int> in{one}, wide{whole}, out[5] = {all, sum, exchanged, up, down};
+        std::vector<hvd::Request> requests;
+        requests.push_back(hvd::allgather_async(world, in, out[0]));
+        requests.push_back(hvd::reduce_scatter_async(world, wide, out[1]));
+        requests.push_back(hvd::alltoall_async(world, wide, counts, out[2], received));
+        requests.push_back(hvd::gather_async(world, in, out[3], 0));
+        requests.push_back(hvd::scatter_async(world, wide, out[4], 0));
+        std::vector<int> nothing;
+        in = wide = nothing;
+        for (auto& view : out) view = nothing;
+        for (auto& request : requests) request.wait();
+        expect(all.back() == world.size() && exchanged.back() == world.size(), "from the last rank");
+        expect(sum[4] == sum_to(world.size()) + world.size(), "a sum");
+        expect(down[4] == 1 && (rank != 0 || up.back() == world.size()), "from and to the root");
+    });
+}
+
 TEST_CASE("communicators whose requests are waited for in different orders do not hold each other up") {
     on_workers({2, 3, 4, 6, 8}, [](const World& world) {
         const int rank = world.rank(), p = world.size();

@@ -37,25 +37,21 @@ struct Input {
     }
 };
 
-/// A tensor that a collective overwrites, and resizes where it can be. Of one that can be resized this keeps the address;
-/// of any other, which may be a view that is gone before the call ends, where the elements are.
+/// A tensor that a collective overwrites, and resizes where it can be. Where the elements are is looked up at the call and
+/// when it is resized, so that a view may be gone before the collective ends; only what is resized must itself remain.
 class Output {
 public:
     template <class X>
     static Output of(X& x) {
         Output out;
+        out.look_at(x);
         if constexpr (Resizable<X>) {
             out.object_ = const_cast<void*>(static_cast<const void*>(std::addressof(x)));
-            out.size_ = [](void* object) { return size_of(*static_cast<X*>(object)); };
-            out.data_ = [](void* object) { return static_cast<void*>(data_of(*static_cast<X*>(object))); };
-            out.rows_ = [](void* object) { return rows_of(*static_cast<X*>(object)); };
-            out.resize_ = [](void* object, const std::vector<std::size_t>& shape) {
-                TensorTraits<X>::resize(*static_cast<X*>(object), shape);
+            out.resize_ = [](Output& self, const std::vector<std::size_t>& shape) {
+                X& tensor = *static_cast<X*>(self.object_);
+                TensorTraits<X>::resize(tensor, shape);
+                self.look_at(tensor);
             };
-        } else {
-            out.fixed_data_ = data_of(x);
-            out.fixed_size_ = size_of(x);
-            out.fixed_rows_ = rows_of(x);
         }
         return out;
     }
@@ -65,48 +61,54 @@ public:
         Output out;
         out.object_ = &bytes;
         out.element_ = element;
-        out.data_ = [](void* object) {
-            return static_cast<void*>(static_cast<std::vector<std::byte>*>(object)->data());
+        out.resize_ = [](Output& self, const std::vector<std::size_t>& shape) {
+            auto& vector = *static_cast<std::vector<std::byte>*>(self.object_);
+            self.size_ = count_of(shape);
+            vector.resize(self.size_ * self.element_);
+            self.data_ = vector.data();
         };
         return out;
     }
 
-    void* data() const { return data_ != nullptr ? data_(object_) : fixed_data_; }
-    Rows rows() const { return rows_ != nullptr ? rows_(object_) : fixed_rows_; }
+    void* data() const { return data_; }
+    const Rows& rows() const { return rows_; }
     bool can_grow() const { return resize_ != nullptr; }
 
     /// Resizes to `shape`, or returns the sentence when a fixed output is too short for it.
-    std::string make_room(const std::vector<std::size_t>& shape, std::string_view name, int rank, int ranks) const {
-        std::size_t count = 1;
-        for (std::size_t extent : shape) count *= extent;
-        if (element_ > 0) {
-            static_cast<std::vector<std::byte>*>(object_)->resize(count * element_);
-            return {};
-        }
-        if (resize_ != nullptr && (size_(object_) != count || !has_shape(shape))) resize_(object_, shape);
-        const std::size_t room = size_ != nullptr ? size_(object_) : fixed_size_;
-        if (room >= count) return {};
+    std::string make_room(const std::vector<std::size_t>& shape, std::string_view name, int rank, int ranks) {
+        const std::size_t count = count_of(shape);
+        if (resize_ != nullptr && (size_ != count || !has_shape(shape))) resize_(*this, shape);
+        if (size_ >= count) return {};
         return located(std::string{name}, rank, ranks,
-                       "the output has room for " + std::to_string(room) + " elements and the result has " +
+                       "the output has room for " + std::to_string(size_) + " elements and the result has " +
                            std::to_string(count) + "; give it that many");
     }
 
 private:
-    bool has_shape(const std::vector<std::size_t>& shape) const {
-        const Rows rows = rows_(object_);
-        if (rows.trailing.empty()) return true;  // length is all that it has
-        return rows.shape_with(rows.count) == shape;
+    template <class X>
+    void look_at(X& x) {
+        data_ = data_of(x);
+        size_ = size_of(x);
+        rows_ = rows_of(x);
     }
 
-    void* object_ = nullptr;
-    std::size_t element_ = 0;  // of bytes; 0 for a tensor
-    void* fixed_data_ = nullptr;
-    std::size_t fixed_size_ = 0;
-    Rows fixed_rows_{};
-    std::size_t (*size_)(void*) = nullptr;
-    void* (*data_)(void*) = nullptr;
-    Rows (*rows_)(void*) = nullptr;
-    void (*resize_)(void*, const std::vector<std::size_t>&) = nullptr;
+    static std::size_t count_of(const std::vector<std::size_t>& shape) {
+        std::size_t count = 1;
+        for (std::size_t extent : shape) count *= extent;
+        return count;
+    }
+
+    bool has_shape(const std::vector<std::size_t>& shape) const {
+        if (rows_.trailing.empty()) return true;  // length is all that it has
+        return rows_.shape_with(rows_.count) == shape;
+    }
+
+    void* data_ = nullptr;
+    std::size_t size_ = 0;  // elements
+    Rows rows_{};
+    void* object_ = nullptr;   // what is resized
+    std::size_t element_ = 0;  // bytes, for of_bytes
+    void (*resize_)(Output&, const std::vector<std::size_t>&) = nullptr;
 };
 
 }  // namespace hvd::detail

@@ -70,7 +70,7 @@ private:
         return nullptr;
     }
 
-    Call call() const {
+    Call call() {
         const int rank = context_->rank(), size = context_->size();
         const auto p = static_cast<std::size_t>(size), r = static_cast<std::size_t>(rank);
         Call call = Call::of("reduce_scatter");
