@@ -113,7 +113,10 @@ TEST_CASE("alltoall: counts") {
                                               long_list(p + 1, 2);
         ++too_many[0];
         --too_few_rows[p - 1];
-        for (const auto& wrong_counts : {too_many, too_few_rows, short_list, long_list, {}}) {
+        std::vector<std::size_t> beyond = right;  // whose sum is right again, modulo 2^64
+        if (p > 1) beyond[0] = ~std::size_t{0}, beyond[1] = 5;
+        else beyond[0] = ~std::size_t{0};
+        for (const auto& wrong_counts : {beyond, too_many, too_few_rows, short_list, long_list, {}}) {
             each_wrong_in_turn(world, [&](bool wrong) { call(wrong ? wrong_counts : right); });
             expect_all_wrong(world, [&] { call(wrong_counts); });
         }
@@ -133,6 +136,10 @@ TEST_CASE("scatter and gather: counts, rows, shapes") {
             std::vector<std::size_t> counts(p, 2);
             ++counts[0];
             expect_one_wrong(world, root, [&] { hvd::scatter(world, rows, counts, out, root); });
+            std::vector<std::size_t> beyond(p, 2);
+            beyond[0] = ~std::size_t{0};
+            if (p > 1) beyond[1] = 5;
+            expect_one_wrong(world, root, [&] { hvd::scatter(world, rows, beyond, out, root); });
             expect_one_wrong(world, root,
                              [&] { hvd::scatter(world, rows, std::vector<std::size_t>(p - 1, 2), out, root); });
             std::vector<std::size_t> right(p, 2);

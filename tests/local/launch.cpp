@@ -164,6 +164,13 @@ TEST_CASE("workers: by number, options, environment") {
         CAPTURE(wrong);
         CHECK_THROWS_AS(count(hvd::LaunchOptions{}), hvd::UsageError);
     }
+    for (const auto& [name, value] :
+         {std::pair{"HVD_WORKER", "3"}, std::pair{"HVD_ISA", "fast"}, std::pair{"HVD_STALL_CHECK_TIME_SECONDS", "soon"},
+          std::pair{"HVD_STALL_SHUTDOWN_TIME_SECONDS", "-1"}}) {
+        const Environment variable{name, value};
+        CAPTURE(name);
+        CHECK_THROWS_AS(count(2), hvd::UsageError);
+    }
     CHECK(count(hvd::LaunchOptions{}) >= 1);
     CHECK_THROWS_AS(count(0), hvd::UsageError);
     CHECK_THROWS_AS(count(-1), hvd::UsageError);

@@ -38,8 +38,7 @@ private:
     };
 
     std::string counts_error() const {
-        std::size_t sum = 0;
-        for (std::size_t count : send_counts_) sum += count;
+        const std::size_t sum = sum_of(send_counts_);
         std::string cause;
         if (send_counts_.size() != static_cast<std::size_t>(context_->size()))
             cause = "there are " + std::to_string(send_counts_.size()) + " send counts; give one per rank";

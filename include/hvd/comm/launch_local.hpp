@@ -87,8 +87,9 @@ void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::share
                       const LaunchOptions& options, F& body) {
     const int size = group->size();
     const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : size;
-    const auto worker = std::make_shared<LocalWorker>(job);
+    std::shared_ptr<LocalWorker> worker;
     try {
+        worker = std::make_shared<LocalWorker>(job);
         worker->share_cores(size, usable_cores());
         Communicator<Local, A> world{Local{group, worker, rank, Topology::blocks(rank, size, per_node)}, A{},
                                      CommunicatorOptions{options.checks}};
@@ -97,11 +98,12 @@ void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::share
     } catch (...) {
         job->fail(rank, current_exception_text());
     }
-    worker->clear();  // operations that outlive their callers refer to it
+    if (worker) worker->clear();  // operations that outlive their callers refer to it
 }
 
 template <class A, class F>
 int launch_local(int workers, const LaunchOptions& options, F& body) {
+    check_environment();
     const auto job = std::make_shared<LocalJob>();
     const auto group = std::make_shared<LocalGroup>(workers);
     Finishers finishers{workers};

@@ -46,6 +46,7 @@ int launch_mpi(const LaunchOptions& options, F& body) {
                          "; leave .workers out or start as many"};
     process->job_begins();
     try {
+        check_environment();
         Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node}, A{},
                                               CommunicatorOptions{options.checks}};
         body(world);

@@ -12,6 +12,14 @@
 
 namespace hvd::detail {
 
+/// Rows in all; the most there can be when the sum is beyond it, so that no tensor has as many.
+inline std::size_t sum_of(const std::vector<std::size_t>& counts) {
+    constexpr std::size_t most = ~std::size_t{0};
+    std::size_t sum = 0;
+    for (std::size_t count : counts) sum = count > most - sum ? most : sum + count;
+    return sum;
+}
+
 /// A tensor that a collective reads, as rows of one element type.
 struct Input {
     const void* data;

@@ -91,8 +91,7 @@ private:
         if (is_root()) {
             asked_[static_cast<std::size_t>(root_)] = own_;
             if (!has_counts_) decide();
-            std::size_t sum = 0;
-            for (std::size_t count : given_) sum += count;
+            const std::size_t sum = sum_of(given_);
             if (sum != in_.rows.count)
                 call.wrong(located((has_counts_ ? "the counts add up to " : "the outputs of all ranks add up to ") +
                                    std::to_string(sum) + " rows and the root's tensor has " +

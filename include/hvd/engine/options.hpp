@@ -7,10 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include <unistd.h>
-
 #include <hvd/core/error.hpp>
-#include <hvd/transport/worker.hpp>
+#include <hvd/transport/environment.hpp>
 
 namespace hvd {
 
@@ -65,35 +63,9 @@ inline bool flag_from_environment(const char* name, bool otherwise) {
     throw UsageError{std::string{"hvd: the environment variable "} + name + " is '" + text + "'; give 0 or 1"};
 }
 
-/// A misspelt variable would be a setting that silently does nothing.
-template <class Failure = UsageError>
-void refuse_unknown_variables() {
-    constexpr std::string_view known[] = {"HVD_FUSION_THRESHOLD",
-                                          "HVD_FIRST_BUCKET",
-                                          "HVD_STALL_CHECK_TIME_SECONDS",
-                                          "HVD_STALL_CHECK_DISABLE",
-                                          "HVD_STALL_SHUTDOWN_TIME_SECONDS",
-                                          "HVD_TIMELINE",
-                                          "HVD_BACKGROUND",
-                                          "HVD_WORKERS",
-                                          "HVD_ISA",
-                                          "HVD_ALGORITHM",
-                                          "HVD_AUTO_TABLE"};
-    for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
-        std::string_view name{*variable};
-        name = name.substr(0, name.find('='));
-        if (!name.starts_with("HVD_") || name.starts_with("HVD_TEST_")) continue;
-        bool is_known = false;
-        for (std::string_view k : known) is_known = is_known || k == name;
-        if (!is_known)
-            throw Failure{"hvd: the environment variable " + std::string{name} +
-                          " means nothing to hvd; correct its name or unset it (docs/engine.md lists them)"};
-    }
-}
-
 template <class Options = EngineOptions>
 EngineSettings settle(const Options& options, bool may_use_threads) {
-    refuse_unknown_variables();
+    check_environment();
     EngineSettings s{};
     s.fusion_threshold = options.fusion_threshold
                              ? *options.fusion_threshold
@@ -101,11 +73,9 @@ EngineSettings settle(const Options& options, bool may_use_threads) {
     s.first_bucket =
         options.first_bucket ? *options.first_bucket : bytes_from_environment("HVD_FIRST_BUCKET", std::size_t{1} << 20);
     if (s.first_bucket > s.fusion_threshold) s.first_bucket = s.fusion_threshold;
-    s.stall_warning =
-        options.stall_warning ? *options.stall_warning : seconds_from_environment("HVD_STALL_CHECK_TIME_SECONDS", 60);
+    s.stall_warning = options.stall_warning ? *options.stall_warning : stall_warning_from_environment();
     if (!options.stall_warning && flag_from_environment("HVD_STALL_CHECK_DISABLE", false)) s.stall_warning = {};
-    s.stall_abort =
-        options.stall_abort ? *options.stall_abort : seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
+    s.stall_abort = options.stall_abort ? *options.stall_abort : stall_abort_from_environment();
     const char* timeline = std::getenv("HVD_TIMELINE");
     s.timeline = !options.timeline.empty() || timeline == nullptr ? options.timeline : timeline;
     s.background = options.background ? *options.background : flag_from_environment("HVD_BACKGROUND", true);

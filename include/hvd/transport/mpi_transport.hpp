@@ -174,7 +174,7 @@ public:
     /// Collective over ranks of one node: memory in common, part r of `sizes[r]` bytes.
     template <class Region = detail::SharedRegion>
     std::shared_ptr<Region> share(std::vector<std::size_t> sizes, std::string& reason) {
-        return detail::share_between_processes(*this, std::move(sizes), reason);
+        return detail::share_between_processes(*this, sizes, reason);
     }
 
     /// MPI's own allreduce, for operations without state; calls pair up in their order on all ranks.

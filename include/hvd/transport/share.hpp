@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,43 +17,49 @@ namespace hvd::detail {
 /// The tag of messages that set something up; operations use the ones below it.
 inline constexpr int setup_tag = 32767;
 
-/// What rank 0 tells the others about the region, or that it could not be made.
-struct RegionNotice {
-    char name[48] = {};
+/// What rank 0 tells the others about the file to be shared; no name: it could not be made.
+struct SharedFileNotice {
+    char name[64] = {};
     std::uint64_t id = 0;
-    std::uint64_t failed = 0;
 };
 
-/// Collective: part r of the region has `sizes[r]` bytes, all zero. Returns nothing on all ranks when it cannot be had on
-/// one, with the reason in `reason` where there is one.
+/// Collective: part r of the region has `sizes[r]` bytes, all zero. Returns nothing on all ranks when it cannot be had in this
+/// way on one, with the reason in `reason` where there is one.
 template <class T>
-std::shared_ptr<SharedRegion> share_between_processes(T& transport, std::vector<std::size_t> sizes,
-                                                      std::string& reason) {
+std::shared_ptr<SharedRegion> share_file(T& transport, const std::vector<std::size_t>& sizes, SharedFile::Kind kind,
+                                         std::string& reason) {
     const Channel<T> channel{transport, setup_tag};
     const int rank = transport.rank(), size = transport.size();
+    std::optional<SharedFile> file;
     std::shared_ptr<SharedRegion> region;
-    RegionNotice notice;
-    const auto attempt = [&](bool creates) {
+    SharedFileNotice notice;
+    const auto attempt = [&](auto&& get) {
         try {
-            region = std::make_shared<PosixRegion>(sizes, notice.id, notice.name, creates);
+            get();
         } catch (const TransportError& e) {
             reason = e.what();
         }
     };
+    const auto map = [&] { region = std::make_shared<MappedRegion>(sizes, notice.id, *file); };
     if (rank == 0) {
         notice.id = random_id();
-        std::snprintf(notice.name, sizeof notice.name, "/hvd-%ld-%016llx", static_cast<long>(::getpid()),
-                      static_cast<unsigned long long>(notice.id));
-        attempt(true);
-        notice.failed = region ? 0 : 1;
+        attempt([&] {
+            file.emplace(kind, notice.id);
+            map();
+            std::snprintf(notice.name, sizeof notice.name, "%s", file->name().c_str());
+        });
         std::vector<typename T::Message> sends;
         for (int peer = 1; peer < size; ++peer) sends.push_back(channel.send(peer, &notice, sizeof notice));
         for (auto& send : sends) channel.wait(send);
     } else {
         auto message = channel.receive(0, &notice, sizeof notice);
         channel.wait(message);
-        if (notice.failed == 0) attempt(false);
-        else reason = "hvd: rank 0 could not make shared memory";
+        if (notice.name[0] == '\0') reason = "hvd: rank 0 could not make shared memory";
+        else
+            attempt([&] {
+                file.emplace(kind, std::string{notice.name});
+                map();
+            });
     }
 
     // All tell all whether they have it, and who they are.
@@ -68,13 +75,21 @@ std::shared_ptr<SharedRegion> share_between_processes(T& transport, std::vector<
         messages.push_back(channel.send(peer, &own, sizeof own));
     }
     for (auto& message : messages) channel.wait(message);
-    if (rank == 0 && region) ::shm_unlink(notice.name);
     for (const Answer& answer : answers) {
         if (answer.has == 0) return nullptr;
         region->workers.push_back(answer.worker);
     }
     transport.worker()->add_region(region);
     return region;
+}
+
+/// The same, in the first way that works on all ranks.
+template <class T>
+std::shared_ptr<SharedRegion> share_between_processes(T& transport, const std::vector<std::size_t>& sizes,
+                                                      std::string& reason) {
+    for (const auto kind : {SharedFile::Kind::Unnamed, SharedFile::Kind::Named})
+        if (auto region = share_file(transport, sizes, kind, reason)) return region;
+    return nullptr;
 }
 
 }  // namespace hvd::detail

@@ -1,5 +1,5 @@
-// SharedRegion: memory that the workers of one node have in common, one part per rank. For processes it is POSIX shared
-// memory, whose name is gone before anything is written to it, so that no way to die leaves it behind.
+// SharedRegion: memory that the workers of one node have in common, one part per rank. For processes it is a file without a
+// name, so that no way to die leaves it behind; see SharedFile.
 #pragma once
 
 #include <fcntl.h>
@@ -69,33 +69,69 @@ public:
     ~HeapRegion() override { ::operator delete (base_, std::align_val_t{alignment}); }
 };
 
-/// For processes: one creates it, the others open it by its name, and the creator removes the name when all have.
-class PosixRegion final : public SharedRegion {
+/// What processes map. It has no name and is found through /proc by those who share it (memfd_create(2)); where /proc does
+/// not show other processes it is POSIX shared memory, whose name its maker removes as soon as all have it open.
+class SharedFile {
 public:
-    PosixRegion(std::vector<std::size_t> sizes, std::uint64_t id, const std::string& name, bool creates)
-        : SharedRegion{std::move(sizes), id} {
-        const int file = ::shm_open(name.c_str(), creates ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600);
-        if (file < 0) throw_error("open", errno);
-        // Memory that is promised but not there would end the process at the first touch.
-        const int code = creates ? ::posix_fallocate(file, 0, static_cast<off_t>(bytes())) : 0;
-        void* base = code == 0 ? ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-        const int error = code != 0 ? code : errno;
-        ::close(file);
-        if (base == MAP_FAILED) {
-            if (creates) ::shm_unlink(name.c_str());
-            throw_error("make", error);
+    enum class Kind { Unnamed, Named };
+
+    /// Makes an empty one. Throws TransportError.
+    SharedFile(Kind kind, std::uint64_t id) : kind_{kind}, is_own_{true} {
+        const auto process = static_cast<long>(::getpid());
+        name_ = "/hvd-" + std::to_string(process) + "-" + std::to_string(id);
+        if (kind == Kind::Unnamed) {
+            file_ = ::memfd_create("hvd", MFD_CLOEXEC);
+            name_ = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file_);
+        } else {
+            file_ = ::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
         }
-        base_ = static_cast<std::byte*>(base);
+        if (file_ < 0) fail("make", errno);
     }
-    ~PosixRegion() override {
-        if (base_ != nullptr) ::munmap(base_, bytes());
+    /// Opens one that another process has made. Throws TransportError.
+    SharedFile(Kind kind, std::string name) : kind_{kind}, name_{std::move(name)} {
+        file_ =
+            kind == Kind::Unnamed ? ::open(name_.c_str(), O_RDWR | O_CLOEXEC) : ::shm_open(name_.c_str(), O_RDWR, 0600);
+        if (file_ < 0) fail("open", errno);
+    }
+    SharedFile(const SharedFile&) = delete;
+    SharedFile& operator=(const SharedFile&) = delete;
+    ~SharedFile() {
+        if (file_ >= 0) ::close(file_);
+        if (is_own_ && kind_ == Kind::Named) ::shm_unlink(name_.c_str());
+    }
+
+    const std::string& name() const { return name_; }
+
+    /// Maps `bytes` of it, which its maker also provides: memory that is promised but not there would end the process at the
+    /// first touch. Throws TransportError.
+    std::byte* map(std::size_t bytes) const {
+        const int code = is_own_ ? ::posix_fallocate(file_, 0, static_cast<off_t>(bytes)) : 0;
+        if (code != 0) fail("provide", code);
+        void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+        if (base == MAP_FAILED) fail("map", errno);
+        return static_cast<std::byte*>(base);
     }
 
 private:
-    [[noreturn]] void throw_error(const char* what, int error) const {
-        throw TransportError{std::string{"hvd: could not "} + what + " shared memory of " + std::to_string(bytes()) +
-                             " bytes: " + std::strerror(error) + "; give /dev/shm more room, or use hvd::Ring"};
+    [[noreturn]] void fail(const char* what, int error) const {
+        throw TransportError{std::string{"hvd: could not "} + what + " shared memory (" + name_ +
+                             "): " + std::strerror(error) + "; give the machine more of it, or use hvd::Ring"};
     }
+
+    Kind kind_;
+    bool is_own_ = false;
+    std::string name_;
+    int file_ = -1;
+};
+
+/// For processes.
+class MappedRegion final : public SharedRegion {
+public:
+    MappedRegion(std::vector<std::size_t> sizes, std::uint64_t id, const SharedFile& file)
+        : SharedRegion{std::move(sizes), id} {
+        base_ = file.map(bytes());
+    }
+    ~MappedRegion() override { ::munmap(base_, bytes()); }
 };
 
 }  // namespace hvd::detail

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <hvd/core/error.hpp>
+#include <hvd/transport/environment.hpp>
 #include <hvd/transport/operation.hpp>
 #include <hvd/transport/shared_region.hpp>
 
@@ -53,17 +54,6 @@ inline std::uint64_t random_id() {
     std::uint64_t id = 0;
     if (::getentropy(&id, sizeof id) != 0) id = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
     return id;
-}
-
-inline std::chrono::duration<double> seconds_from_environment(const char* name, double otherwise) {
-    if (const char* text = std::getenv(name)) {
-        char* end = nullptr;
-        const double value = std::strtod(text, &end);
-        if (end != text && *end == '\0' && value >= 0) return std::chrono::duration<double>{value};
-        throw UsageError{std::string{"hvd: the environment variable "} + name + " is '" + text +
-                         "'; give a number of seconds, 0 for off"};
-    }
-    return std::chrono::duration<double>{otherwise};
 }
 
 /// One rank's list of asynchronous operations, the way out of its waits, and its patience. A transport owns one and
@@ -146,8 +136,8 @@ public:
         }
     }
 
-    std::chrono::duration<double> stall_warning = seconds_from_environment("HVD_STALL_CHECK_TIME_SECONDS", 60);
-    std::chrono::duration<double> stall_abort = seconds_from_environment("HVD_STALL_SHUTDOWN_TIME_SECONDS", 0);
+    std::chrono::duration<double> stall_warning = stall_warning_from_environment();
+    std::chrono::duration<double> stall_abort = stall_abort_from_environment();
 
 private:
     /// How long one wait has taken so far. It begins at the first look, so that short waits never ask for the time.
