@@ -14,6 +14,7 @@ PLAIN = [
     ('require', 'bad', [r'misbehaves\.cpp:\d+', r'2 == 3']),
     ('throw', 'bad', [r'thrown on purpose']),
     ('hang', 'bad', [r"\d s of silence in test case 'hang'"]),
+    ('worker exits', 1, [r'hvd: a worker called exit before the job was done']),
     ('slow but alive', 0, [r'SUCCESS']),
 ]
 RANKED = [

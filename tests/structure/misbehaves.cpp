@@ -2,8 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
 #include <thread>
+
+#include <hvd/comm/barrier.hpp>
+#include <hvd/comm/launch.hpp>
 
 TEST_CASE("passes") { CHECK(true); }
 
@@ -12,6 +16,13 @@ TEST_CASE("require") { REQUIRE(1 + 1 == 3); }
 TEST_CASE("throw") { throw std::runtime_error{"thrown on purpose"}; }
 
 TEST_CASE("hang") { std::this_thread::sleep_for(std::chrono::minutes{10}); }
+
+TEST_CASE("worker exits") {
+    hvd::launch<hvd::Local>(2, [](auto& world) {
+        if (world.rank() == 1) std::exit(0);
+        hvd::barrier(world);
+    });
+}
 
 TEST_CASE("slow but alive") {
     for (int i = 0; i < 8; ++i) {

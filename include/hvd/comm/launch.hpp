@@ -57,7 +57,15 @@ template <class T, class A, class F>
 int launch_on(const LaunchOptions& options, F& body) {
     check_options(options);
     if constexpr (std::same_as<T, Local>) {
-        return launch_local<A>(local_workers(options), options, body);
+        int workers = 0;
+        try {
+            check_environment();
+            workers = local_workers(options);
+        } catch (const UsageError& e) {  // of whoever started the program, who reads no exceptions
+            std::fprintf(stderr, "%s\n", e.what());
+            return 1;
+        }
+        return launch_local<A>(workers, options, body);
     } else {
         return launch_mpi<A>(options, body);
     }
@@ -83,9 +91,10 @@ int launch_anywhere(const LaunchOptions& options, F& body) {
 }  // namespace detail
 
 /// Runs `body(world)` on each of `workers` workers, where `world` is a `Communicator<Transport, Algorithm>&`, and returns the
-/// exit code for main: 0, or 1 when a worker threw; then its words are printed and all workers end. With hvd::Local workers
-/// are threads of this process; with hvd::Mpi the processes that mpiexec started, of which there must be as many.
-/// Throws UsageError when the options are wrong.
+/// exit code for main: 0, or 1 when a worker threw, whose words are then printed, or an HVD_* variable is wrong. With
+/// hvd::Local workers are threads of this process; with hvd::Mpi the processes that mpiexec started, of which there must be
+/// as many.
+/// Throws UsageError when the options in the code are wrong.
 template <class T, class A = Auto, class F>
 int launch(int workers, F&& body, LaunchOptions options = {}) {
     if constexpr (detail::explain_launch<T>()) {

@@ -1,6 +1,7 @@
 // Workers as threads of this process, with the launching thread as their supervisor.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -81,6 +82,29 @@ private:
     std::vector<char> running_;
 };
 
+/// While one exists, a worker that calls std::exit ends the process with a word and code 1: the others have not finished.
+class ExitGuard {
+public:
+    ExitGuard() {
+        static const int registered = std::atexit([] {
+            if (jobs().load() == 0) return;
+            std::fprintf(stderr, "hvd: a worker called exit before the job was done; return from the body, or throw\n");
+            std::_Exit(1);
+        });
+        static_cast<void>(registered);
+        ++jobs();
+    }
+    ~ExitGuard() { --jobs(); }
+    ExitGuard(const ExitGuard&) = delete;
+    ExitGuard& operator=(const ExitGuard&) = delete;
+
+private:
+    static std::atomic<int>& jobs() {
+        static std::atomic<int> count = 0;
+        return count;
+    }
+};
+
 /// The body on one thread. Whatever it throws ends the job.
 template <class A, class F>
 void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::shared_ptr<LocalJob>& job, int rank,
@@ -103,7 +127,7 @@ void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::share
 
 template <class A, class F>
 int launch_local(int workers, const LaunchOptions& options, F& body) {
-    check_environment();
+    const ExitGuard guard;
     const auto job = std::make_shared<LocalJob>();
     const auto group = std::make_shared<LocalGroup>(workers);
     Finishers finishers{workers};
