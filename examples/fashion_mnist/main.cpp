@@ -189,7 +189,11 @@ int main(int argc, char** argv) {
     options.add_to(app);
     CLI11_PARSE(app, argc, argv);
 
-    const bool is_under_mpi = options.transport == "mpi" && is_under_launcher();
+    if (options.transport == "local" && is_under_launcher()) {
+        std::fprintf(stderr, "fashion_mnist: --transport local starts threads itself; run it without mpiexec\n");
+        return 1;
+    }
+    const bool is_under_mpi = is_under_launcher();
     std::optional<Data> data;
     std::string error;
     try {

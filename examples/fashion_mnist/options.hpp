@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 
 namespace fashion {
@@ -41,10 +43,17 @@ struct Options {
         app.add_option("--curve", curve,
                        "Learning curve to write as CSV, and as PNG if gnuplot is found; 'none' for no file")
             ->capture_default_str();
+        const CLI::Validator is_number{[](const std::string& text) {
+                                           const double value = std::strtod(text.c_str(), nullptr);
+                                           return std::isfinite(value) ? std::string{} : text + " is no number";
+                                       },
+                                       "NUMBER"};
         app.add_option("--rate", rate, "Learning rate of one worker; it grows with the root of their number")
+            ->check(is_number)
             ->capture_default_str();
         app.add_option("--seed", seed, "Of the first weights and the order of the images")->capture_default_str();
         app.add_option("--require", require, "Fail when the test accuracy stays below this fraction, as in 0.88")
+            ->check(is_number)
             ->check(CLI::Range(0.0, 1.0));
     }
 };

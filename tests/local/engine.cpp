@@ -2,6 +2,7 @@
 #include "workers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -175,6 +176,81 @@ TEST_CASE("a tensor that changes on all ranks goes on; on one it is an error on 
         engine.allreduce("v", as_int).wait();
         expect(as_int[0] == world.size(), "the engine goes on");
     });
+}
+
+TEST_CASE("what the checks of an operation find ends that operation on all ranks, and not the engine") {
+    on_engines({1, 2, 3}, [](const World& world, hvd::EngineOptions options) {
+        hvd::Engine engine{world, options};
+        const auto p = static_cast<std::size_t>(world.size());
+        std::vector<int> rows(2 * p, 1), all, value(2, world.rank());
+        std::array<int, 1> too_short{};
+        const std::vector<std::size_t> counts(p, 3);
+        std::vector<std::size_t> received;
+        const auto works = [&](const std::string& name) {
+            std::vector<int> x(3, 1);
+            engine.allreduce(name, x).wait();
+            expect(x[2] == world.size(), "afterwards the engine does not work");
+        };
+        const auto fails = [&](auto&& call) { expect(!text_of<hvd::UsageError>(call).empty(), "no error"); };
+        fails([&] { engine.allgather("gather", rows, too_short).wait(); });
+        works("a");
+        fails([&] { engine.alltoall("exchange", rows, counts, all, received).wait(); });
+        works("b");
+        fails([&] { engine.broadcast("from nobody", value, 99).wait(); });
+        works("c");
+        // One rank is wrong, and no other waits for ever.
+        fails([&] {
+            if (world.rank() == 0) engine.allgather("one gather", rows, too_short).wait();
+            else engine.allgather("one gather", rows, all).wait();
+        });
+        works("d");
+        fails([&] { engine.broadcast("one broadcast", value, world.rank() == 0 ? 99 : 0).wait(); });
+        works("e");
+    });
+}
+
+TEST_CASE("ranks that wait for different names say so once, and who lacks what") {
+    on_workers({2, 3}, [](const World& world) {
+        hvd::EngineOptions options;
+        options.background = false;
+        options.stall_warning = std::chrono::milliseconds{1};
+        options.stall_abort = std::chrono::milliseconds{150};
+        hvd::Engine engine{world, options};
+        std::vector<int> x(1, 1);
+        const std::string text =
+            text_of<hvd::StallError>([&] { engine.allreduce(world.rank() == 0 ? "here" : "there", x).wait(); });
+        expect(text.find("rank") != std::string::npos, "names ranks: " + text);
+    });
+}
+
+TEST_CASE("a wait that is given up ends all that the engine does") {
+    CHECK(hvd::launch<hvd::Local>(2, [](auto& world) {
+              const auto other = world.duplicate();
+              {
+                  hvd::EngineOptions options;
+                  options.background = false;
+                  hvd::Engine engine{world, options};
+                  std::vector<std::vector<int>> tensors(8, std::vector<int>(5, 1));
+                  std::vector<hvd::Request> requests;
+                  if (world.rank() == 0) {
+                      // Nobody else comes to the round, and the wait itself loses patience: once, and not for each tensor.
+                      world.transport().worker()->stall_abort = std::chrono::milliseconds{100};
+                      for (std::size_t i = 0; i < tensors.size(); ++i)
+                          requests.push_back(engine.allreduce("t" + std::to_string(i), tensors[i]));
+                      int stalls = 0;
+                      std::string first;
+                      for (auto& request : requests) {
+                          const std::string text = text_of<hvd::StallError>([&] { request.wait(); });
+                          if (first.empty()) first = text;
+                          stalls += text == first ? 1 : 0;
+                      }
+                      expect(stalls == 8, "all have the same end");
+                      world.transport().worker()->stall_abort = {};
+                  }
+                  hvd::barrier(other);
+              }
+              hvd::barrier(other);
+          }) == 0);
 }
 
 TEST_CASE("a name that is pending is refused at once, and the first completes") {

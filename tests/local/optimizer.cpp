@@ -122,6 +122,31 @@ TEST_CASE("gradients are announced in any order, some or none, others on each ra
     });
 }
 
+TEST_CASE("the passes of one window are all weighted, or none is") {
+    on_workers({1, 2}, [](const World& world) {
+        for (bool weighted_first : {true, false}) {
+            Net net;
+            hvd::DistributedOptimizer optimizer{world, net, Sgd{}, {.accumulate = 2}};
+            const std::vector<int> batch(4);
+            if (weighted_first) optimizer.step(batch);
+            else optimizer.step();
+            const auto refused = [&](auto&& call) {
+                const std::string text = expect_throws<hvd::UsageError>(call);
+                expect(text.find("window") != std::string::npos, text);
+            };
+            if (weighted_first) {
+                refused([&] { optimizer.step(); });
+                refused([&] { optimizer.synchronize(); });
+                refused([&] { optimizer.gradient_ready(0); });
+                optimizer.step(batch);
+            } else {
+                refused([&] { optimizer.step(batch); });
+                optimizer.step();
+            }
+        }
+    });
+}
+
 TEST_CASE("accumulation equals a larger batch; no_sync and flush") {
     on_workers({1, 2, 3}, [](const World& world) {
         const double ranks = (world.size() - 1) / 2.0;

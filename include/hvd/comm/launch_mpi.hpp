@@ -24,6 +24,12 @@ inline void wait_for_the_cause() {
     }
 }
 
+/// MPI_Abort, after which Hydra loses what a process has written shortly before: it gets the time to pass that on.
+inline void abort_when_heard() {
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    MPI_Abort(MPI_COMM_WORLD, 1);  // the others leave their waits at once
+}
+
 template <class A, class F>
 int launch_mpi(const LaunchOptions& options, F& body) {
     const auto say = [](const std::string& text) {
@@ -55,7 +61,7 @@ int launch_mpi(const LaunchOptions& options, F& body) {
         wait_for_the_cause();
         say("hvd: rank " + std::to_string(rank) + " of " + std::to_string(size) +
             " failed, so this job ends: " + current_exception_text());
-        if (size > 1) MPI_Abort(MPI_COMM_WORLD, 1);  // the others leave their waits at once
+        if (size > 1) abort_when_heard();
         process->job_ends();
         return 1;
     }

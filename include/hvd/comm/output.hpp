@@ -1,6 +1,7 @@
 // Tensors without their types: rows that go in, and outputs whose length a collective finds out.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -85,7 +86,18 @@ public:
     /// Resizes to `shape`, or returns the sentence when a fixed output is too short for it.
     std::string make_room(const std::vector<std::size_t>& shape, std::string_view name, int rank, int ranks) {
         const std::size_t count = count_of(shape);
-        if (resize_ != nullptr && (size_ != count || !has_shape(shape))) resize_(*this, shape);
+        // What resizing throws must reach the other ranks, which wait for this one.
+        std::string thrown;
+        try {
+            if (resize_ != nullptr && (size_ != count || !has_shape(shape))) resize_(*this, shape);
+        } catch (const std::exception& e) {
+            thrown = e.what();
+        } catch (...) {
+            thrown = "an exception that is no std::exception";
+        }
+        if (!thrown.empty())
+            return located(std::string{name}, rank, ranks,
+                           "resizing the output to " + std::to_string(count) + " elements threw: " + thrown);
         if (size_ >= count) return {};
         return located(std::string{name}, rank, ranks,
                        "the output has room for " + std::to_string(size_) + " elements and the result has " +

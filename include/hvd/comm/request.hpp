@@ -37,6 +37,8 @@ public:
     /// Somebody waits now, or no longer.
     virtual void begin_wait() {}
     virtual void end_wait() {}
+    /// A wait for it was given up because of `error`, which is not its own.
+    virtual void give_up(const std::exception_ptr&) {}
     /// Nobody will look at it any more, and its tensors are about to go.
     virtual void abandon() = 0;
 
@@ -108,7 +110,12 @@ public:
         if (!completion_) return;
         if (!completion_->is_done()) {
             const Waiting waiting{*completion_};
-            worker_->wait_until([&] { return ready(); }, [&] { return completion_->what(); });
+            try {
+                worker_->wait_until([&] { return ready(); }, [&] { return completion_->what(); });
+            } catch (...) {
+                completion_->give_up(std::current_exception());
+                throw;
+            }
         }
         completion_->rethrow();
     }

@@ -93,11 +93,7 @@ public:
             backoff.pause();
         }
         const std::scoped_lock lock{drive_mutex_};
-        EngineNotice notice;
-        notice.kind = EngineNotice::Closed;
-        notice.rank = static_cast<std::uint64_t>(comm_.rank());
-        notice.rounds = rounds_;
-        notices_.send(notice);
+        tell(EngineNotice::Closed, {});
         notices_.close();
         fail(std::make_exception_ptr(
             UsageError{located("engine", comm_.rank(), comm_.size(),
@@ -135,6 +131,8 @@ public:
 private:
     enum class Phase { Idle, Exchange, Reports, Run };
     static constexpr std::uint64_t talk_signature = 0x7461'6c6b;
+    /// Between talks that bring nothing.
+    static constexpr std::chrono::microseconds shortest_pause{200}, longest_pause{20000};
     static constexpr std::size_t scratch_bytes = std::size_t{1} << 20;
 
     void advance() {
@@ -152,8 +150,7 @@ private:
                     read_reports();
                     break;
                 case Phase::Run:
-                    if (!run_->advance()) return look_around();
-                    end_bucket();
+                    if (!advance_bucket()) return look_around();
                     break;
             }
         }
@@ -171,7 +168,6 @@ private:
         const std::uint64_t signature = wants_bucket_ ? planner_.next_signature() : talk_signature;
         exchange_.emplace(comm_.context().next_channel(), CallHeader{signature, 0}, comm_.context().board);
         exchange_began_ = Clock::now();
-        has_warned_ = false;
         phase_ = Phase::Exchange;
         return true;
     }
@@ -211,6 +207,7 @@ private:
             from_bytes(body, report);
         }
         decision_ = decide(reports);
+        lacking_ = ranks_without(reports[static_cast<std::size_t>(comm_.rank())], reports);
         if (decision_.all_joined) {
             is_joined_ = false;
             pending.set_joined(false);
@@ -230,7 +227,10 @@ private:
         planner_.talked(agenda_, decision_.all_alike && decision_.failures.empty());
         pending.follow(planner_);
         if (agenda_.empty()) {
-            if (decision_.failures.empty()) next_talk_ = Clock::now() + std::chrono::microseconds{200};
+            if (decision_.failures.empty()) {
+                next_talk_ = Clock::now() + talk_pause_;
+                talk_pause_ = std::min(2 * talk_pause_, longest_pause);
+            }
             phase_ = Phase::Idle;
             return;
         }
@@ -272,7 +272,19 @@ private:
         return sequence;
     }
 
-    void end_bucket() {
+    /// A UsageError is one that all ranks get from the same operation, by its checks: it ends that, and not the engine.
+    bool advance_bucket() {
+        std::exception_ptr error;
+        try {
+            if (!run_->advance()) return false;
+        } catch (const UsageError&) {
+            error = std::current_exception();
+        }
+        end_bucket(error);
+        return true;
+    }
+
+    void end_bucket(const std::exception_ptr& error) {
         run_.reset();
         const auto now = Clock::now();
         for (const auto& entry : current_) {
@@ -285,8 +297,10 @@ private:
             if (planner_.reused() + planner_.made() != steps) last_step_messages_ = std::exchange(step_messages_, 0);
             pending.follow(planner_);
         }
+        has_warned_ = false;
+        talk_pause_ = shortest_pause;
         recent_ = agenda_.front().members.back().name;
-        pending.finish(current_);
+        pending.finish(current_, error);
         current_.clear();
         agenda_.erase(agenda_.begin());
         if (!agenda_.empty()) return begin_bucket();
@@ -305,22 +319,27 @@ private:
         const auto since = pending.oldest(now);
         const std::chrono::duration<double> waited =
             now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
-        using Ranks = std::vector<int>;
         const auto text = [&] {
-            return stall_text(pending, notices_, exchange_ ? exchange_->missing() : Ranks{}, waited, recent_);
+            std::vector<int> missing;
+            if (exchange_) missing = exchange_->missing();
+            return stall_text(pending, notices_, missing.empty() ? lacking_ : missing, waited, recent_);
         };
         if (settings.stall_warning.count() > 0 && waited >= settings.stall_warning && !has_warned_) {
             has_warned_ = true;
             if (speaks_for_those_who_wait()) std::fprintf(stderr, "%s\n", text().c_str());
         }
         if (settings.stall_abort.count() > 0 && waited >= settings.stall_abort) {
-            EngineNotice stall;
-            stall.rank = static_cast<std::uint64_t>(comm_.rank());
-            stall.rounds = rounds_;
-            CallText::copy(stall.text, sizeof stall.text, text() + "; the engine gave up");
-            notices_.send(stall);
-            fail(std::make_exception_ptr(StallError{stall.text}));
+            const std::string all = text() + "; the engine gave up";
+            tell(EngineNotice::Failure, all);
+            fail(std::make_exception_ptr(StallError{all}));
         }
+    }
+
+    /// Tells the other engines that this one ends, and why.
+    void tell(std::uint64_t kind, const std::string& text) {
+        EngineNotice notice{kind, static_cast<std::uint64_t>(comm_.rank()), rounds_};
+        CallText::copy(notice.text, sizeof notice.text, text);
+        notices_.send(notice);
     }
 
     void hear(const EngineNotice& notice) {
@@ -338,22 +357,14 @@ private:
             if (n.rounds >= rounds_) continue;
             const std::string text = "hvd: the engine of rank " + std::to_string(n.rank) + " is gone, so " +
                                      pending.names(6) + " cannot be carried out; build a new one on all ranks";
-            EngineNotice failure;
-            failure.rank = static_cast<std::uint64_t>(comm_.rank());
-            CallText::copy(failure.text, sizeof failure.text, text);
-            notices_.send(failure);
+            tell(EngineNotice::Failure, text);
             return fail(std::make_exception_ptr(TransportError{text}));
         }
     }
 
     /// The lowest rank that has come, where that can be seen.
     bool speaks_for_those_who_wait() const {
-        if (!exchange_) return true;
-        const std::vector<int> missing = exchange_->missing();
-        int lowest = 0;
-        for (int r : missing)
-            if (r == lowest) ++lowest;
-        return comm_.context().board == nullptr || lowest == comm_.rank();
+        return !exchange_ || comm_.context().board == nullptr || lowest_not_in(exchange_->missing()) == comm_.rank();
     }
 
     mutable std::mutex drive_mutex_;
@@ -379,6 +390,8 @@ private:
     std::size_t step_messages_ = 0, last_step_messages_ = 0;
     std::vector<EngineNotice> closed_;
     std::string recent_;
+    std::vector<int> lacking_;  // ranks that did not have all that this one has, when they talked last
+    std::chrono::microseconds talk_pause_ = shortest_pause;
     unsigned looks_ = 0;
 };
 

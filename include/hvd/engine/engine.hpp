@@ -27,6 +27,8 @@ public:
     void progress() override { core_->drive(); }
     void begin_wait() override { core_->pending.begin_wait(*this, waiters); }
     void end_wait() override { core_->pending.end_wait(waiters); }
+    /// All that the engine does waits for the same, so that none of it is waited for once more.
+    void give_up(const std::exception_ptr& error) override { core_->give_up(error); }
     void abandon() override {
         core_->give_up(std::make_exception_ptr(
             TransportError{"hvd: " + what() + " was given up while an exception was on its way"}));
@@ -115,9 +117,6 @@ public:
     template <class X>
     Request broadcast(const std::string& name, X&& x, int root) {
         if constexpr (detail::explain_writable<X>()) {
-            if (const auto error = detail::root_error("broadcast '" + name + "'", root, comm().rank(), comm().size());
-                !error.empty())
-                throw UsageError{error};
             using E = tensor_value_t<X>;
             void* data = detail::data_of(x);
             const std::size_t n = detail::size_of(x);

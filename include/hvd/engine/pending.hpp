@@ -103,9 +103,9 @@ public:
         return entries;
     }
 
-    void finish(const Entries<Comm>& entries) {
+    void finish(const Entries<Comm>& entries, const std::exception_ptr& error) {
         const std::scoped_lock lock{mutex_};
-        for (const Item& entry : entries) finish_locked(slots_.at(entry->name()), nullptr);
+        for (const Item& entry : entries) finish_locked(slots_.at(entry->name()), error);
     }
     void finish(const std::string& name, std::exception_ptr error) {
         const std::scoped_lock lock{mutex_};

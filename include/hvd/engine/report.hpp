@@ -53,11 +53,26 @@ struct Decision {
     int last_joined = -1;
 };
 
+/// The ranks that have not joined and lack something of what `own` has pending.
+template <class Report = RankReport>
+std::vector<int> ranks_without(const Report& own, const std::vector<Report>& reports) {
+    std::vector<int> ranks;
+    for (std::size_t r = 0; r < reports.size(); ++r) {
+        if (reports[r].joined != 0) continue;
+        std::unordered_map<std::string, bool> has;
+        for (const Metadata& m : reports[r].pending) has.emplace(m.name, true);
+        bool lacks = false;
+        for (const Metadata& m : own.pending) lacks = lacks || has.count(m.name) == 0;
+        if (lacks) ranks.push_back(static_cast<int>(r));
+    }
+    return ranks;
+}
+
 /// Why an operation cannot be carried out without the ranks that have joined; empty when it can.
 template <class Message = Metadata>
 std::string refusal_without_joined(const Message& m, const std::vector<char>& joined) {
     const auto kind = static_cast<Kind>(m.kind);
-    const bool root_is_gone = kind == Kind::Broadcast && joined[static_cast<std::size_t>(m.root)] != 0;
+    const bool root_is_gone = kind == Kind::Broadcast && m.root < joined.size() && joined[m.root] != 0;
     if (!root_is_gone && kind != Kind::ReduceScatter) return {};
     return "hvd: '" + m.name + "' cannot be carried out, since " +
            (root_is_gone ? "its root has joined" : "reduce_scatter needs all ranks and one has joined") +

@@ -9,6 +9,14 @@
 
 namespace hvd::detail {
 
+/// The first rank that is not in `missing`, which ascends.
+inline int lowest_not_in(const std::vector<int>& missing) {
+    int lowest = 0;
+    for (int r : missing)
+        if (r == lowest) ++lowest;
+    return lowest;
+}
+
 /// Which ranks are missing, for which tensors, what each of them has submitted last where that can be seen, and how far all
 /// have come. `Board` tells a rank's last submission by the hash of its name.
 template <class Pending, class Board>

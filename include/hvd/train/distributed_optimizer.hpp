@@ -80,6 +80,7 @@ public:
     /// Collective.
     void synchronize() {
         require_not_synchronized("synchronize()");
+        require_like_window("synchronize()", false);
         reduce_gradients(1, false);
         synchronized_ = true;
     }
@@ -219,6 +220,7 @@ private:
             throw UsageError{located(call, "there is no gradient " + std::to_string(i) + "; the model has " +
                                                std::to_string(slots_.size()))};
         require_not_synchronized(call);
+        if (is_last_pass()) require_like_window(call, false);
         if (slots_[i]->is_announced() || early_[slots_[i]->name()])
             throw UsageError{
                 located(call, "gradient '" + slots_[i]->name() + "' is announced twice in one step; announce it once")};
@@ -241,6 +243,7 @@ private:
 
     void step_weighted(double weight, bool is_weighted) {
         require_not_synchronized("step()");
+        require_like_window(is_weighted ? "step(batch)" : "step()", is_weighted);
         if (is_weighted && any_announced())
             throw UsageError{located("step(batch)",
                                      "gradients were announced before their weight was known; call step(), or "
@@ -257,6 +260,14 @@ private:
         }
         reduce_gradients(weight, is_weighted);
         optimizer_.step(model_);
+    }
+
+    /// The passes of a window are all weighted by their batch, or none is: the mean is over samples, or over passes.
+    void require_like_window(const char* call, bool is_weighted) const {
+        if (passes_ > 0 && is_weighted != is_weighted_)
+            throw UsageError{located(
+                call, std::string{"the backward passes before it in this window were "} + (is_weighted_ ? "" : "not ") +
+                          "weighted by their batch; call step(batch) for all passes, or for none")};
     }
 
     static double weight_of(double weight, bool is_weighted) { return is_weighted ? weight : 1; }
