@@ -2,6 +2,23 @@
 #include "workers.hpp"
 
 #include <array>
+#include <new>
+
+// A tensor that cannot always get memory.
+struct Stubborn {
+    std::vector<int> elements{};
+    bool throws = false;
+};
+template <>
+struct hvd::tensor_traits<Stubborn> {
+    using value_type = int;
+    static int* data(Stubborn& x) { return x.elements.data(); }
+    static std::size_t size(const Stubborn& x) { return x.elements.size(); }
+    static void resize(Stubborn& x, std::span<const std::size_t> shape) {
+        if (x.throws) throw std::bad_alloc{};
+        x.elements.resize(shape[0]);
+    }
+};
 
 namespace {
 
@@ -100,6 +117,21 @@ TEST_CASE("an output that is too short and cannot grow") {
         std::span<int> wide{enough.data(), 4 * p + 3};
         hvd::allgather(world, in, wide);
         expect(enough[4 * p - 1] == world.size() - 1, "allgather into a longer output");
+    });
+}
+
+TEST_CASE("an output that throws when it is resized") {
+    on_workers(sizes, [](const World& world) {
+        const std::vector<int> in(3, world.rank());
+        for (int who = 0; who < world.size(); ++who) {
+            Stubborn out;
+            out.throws = world.rank() == who;
+            expect_one_wrong(world, who, [&] { hvd::allgather(world, in, out); });
+            expect_one_wrong(world, who, [&] { hvd::allgather_async(world, in, out).wait(); });
+            out.throws = false;
+            hvd::allgather(world, in, out);
+            expect(out.elements.back() == world.size() - 1, "afterwards");
+        }
     });
 }
 

@@ -91,13 +91,13 @@ public:
         try {
             if (resize_ != nullptr && (size_ != count || !has_shape(shape))) resize_(*this, shape);
         } catch (const std::exception& e) {
-            thrown = e.what();
+            thrown = std::string{" threw: "} + e.what();
         } catch (...) {
-            thrown = "an exception that is no std::exception";
+            thrown = " threw an exception that is no std::exception";
         }
         if (!thrown.empty())
             return located(std::string{name}, rank, ranks,
-                           "resizing the output to " + std::to_string(count) + " elements threw: " + thrown);
+                           "resizing the output to " + std::to_string(count) + " elements" + thrown);
         if (size_ >= count) return {};
         return located(std::string{name}, rank, ranks,
                        "the output has room for " + std::to_string(size_) + " elements and the result has " +
