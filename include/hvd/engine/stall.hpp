@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <hvd/core/error.hpp>
+#include <hvd/comm/agreement.hpp>
 
 namespace hvd::detail {
 
