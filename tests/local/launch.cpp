@@ -164,11 +164,12 @@ TEST_CASE("workers: by number, options, environment") {
         CAPTURE(wrong);
         CHECK(hvd::launch<hvd::Local>(hvd::LaunchOptions{}, [](auto&) { FAIL("no worker starts"); }) == 1);
     }
-    for (const auto& [name, value] :
-         {std::pair{"HVD_WORKER", "3"}, std::pair{"HVD_ISA", "fast"}, std::pair{"HVD_STALL_CHECK_TIME_SECONDS", "soon"},
-          std::pair{"HVD_STALL_SHUTDOWN_TIME_SECONDS", "-1"}}) {
-        const Environment variable{name, value};
-        CAPTURE(name);
+    using Setting = std::pair<const char*, const char*>;
+    for (const Setting& wrong :
+         {Setting{"HVD_WORKER", "3"}, Setting{"HVD_ISA", "fast"}, Setting{"HVD_STALL_CHECK_TIME_SECONDS", "soon"},
+          Setting{"HVD_STALL_SHUTDOWN_TIME_SECONDS", "-1"}}) {
+        const Environment variable{wrong.first, wrong.second};
+        CAPTURE(wrong.first);
         CHECK(hvd::launch<hvd::Local>(2, [](auto&) { FAIL("no worker starts"); }) == 1);
     }
     CHECK(count(hvd::LaunchOptions{}) >= 1);
