@@ -157,11 +157,10 @@ private:
     bool begin_round() {
         if (pending.has_failed()) return false;
         const Wish wish = this->wish();
-        const bool has_bucket = wish == Wish::Bucket;
         if (wish == Wish::Nothing || (wish == Wish::Talk && Clock::now() < next_talk_)) return false;
-        wants_bucket_ = has_bucket;
+        wants_bucket_ = wish == Wish::Bucket;
         ++rounds_;
-        const std::uint64_t signature = has_bucket ? planner_.next_signature() : talk_signature;
+        const std::uint64_t signature = wants_bucket_ ? planner_.next_signature() : talk_signature;
         exchange_.emplace(comm_.context().next_channel(), CallHeader{signature, 0}, comm_.context().board);
         exchange_began_ = Clock::now();
         has_warned_ = false;
