@@ -3,6 +3,7 @@
 //   allreduce --threads 2 ...                    threads (without MPI_Allreduce)
 #include <hvd/hvd.hpp>
 
+#include <malloc.h>
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstring>
@@ -20,6 +21,8 @@ struct Settings {
     std::string csv;
     int threads = 0;
     bool checks = true;
+    int ranks_per_node = 0;
+    bool keep_memory = false;
     std::vector<std::string> only;
 };
 
@@ -67,7 +70,12 @@ public:
         auto tree = world_.with(hvd::Tree{});
         auto halving = world_.with(hvd::HalvingDoubling{});
         auto native = world_.with(hvd::Native{});
-        auto direct = world_.with(hvd::Direct{});
+        const bool one_node = world_.topology().nodes() == 1;
+        std::optional<decltype(world_.with(hvd::Direct{}))> direct;
+        std::optional<decltype(world_.with(TwoLevel{}))> two_level;
+        if (one_node) direct.emplace(world_.with(hvd::Direct{}));
+        else two_level.emplace(world_.with(TwoLevel{}));
+        if (report_ != nullptr) std::printf("%s", world_.algorithm().explain().c_str());
         for (std::size_t bytes : settings_.sizes) {
             std::vector<float> buffer(bytes / sizeof(float)), other(buffer.size());
             std::vector<bench::Contender> contenders;
@@ -79,16 +87,23 @@ public:
             add(contenders, "hvd HalvingDoubling", halving, buffer);
             add(contenders, "hvd Tree", tree, buffer);
             auto shared = world_.template allocate_shared<float>(buffer.size());
-            add(contenders, "hvd Direct", direct, buffer);
-            if (std::string_view{transport} == "mpi") add(contenders, "hvd Direct, shared", direct, shared);
+            std::vector<hvd::float16> halves(buffer.size());
+            std::vector<hvd::bfloat16> brain_halves(buffer.size());
+            if (two_level) add(contenders, "hvd Hierarchical", *two_level, buffer);
+            if (direct) add(contenders, "hvd Direct", *direct, buffer);
+            if (direct && std::string_view{transport} == "mpi") add(contenders, "hvd Direct, shared", *direct, shared);
             if (std::string_view{transport} == "mpi") add(contenders, "hvd Native", native, buffer);
             check(contenders, buffer);
+            add(contenders, "hvd Auto, float16", world_, halves);  // as many elements, half the bytes
+            add(contenders, "hvd Auto, bfloat16", world_, brain_halves);
             bench::take_turns(contenders, settings_.rounds, calls_for(contenders), [&] { hvd::barrier(world_); });
             if (report_ != nullptr) report_->print(transport, world_.size(), bytes, contenders);
         }
     }
 
 private:
+    using TwoLevel = hvd::Hierarchical<hvd::Direct, hvd::Ring>;
+
     template <class C, class Buffer>
     void add(std::vector<bench::Contender>& contenders, const char* name, C& comm, Buffer& buffer) {
         for (const std::string& wanted : settings_.only)
@@ -96,7 +111,7 @@ private:
         if (!settings_.only.empty()) return;
     found:
         contenders.push_back({name, [&comm, &buffer] { hvd::allreduce(comm, buffer); }});
-        contenders.back().data = buffer.data();
+        if constexpr (std::is_same_v<hvd::tensor_value_t<Buffer>, float>) contenders.back().data = buffer.data();
     }
 
     /// Every contender but the copy must give the sum.
@@ -141,6 +156,8 @@ int main(int argc, char** argv) {
     app.add_option("--csv", settings.csv, "write the table to this file");
     app.add_option("--threads", settings.threads, "run as this many threads instead of processes");
     app.add_option("--only", settings.only, "only contenders of hvd whose name contains this");
+    app.add_option("--ranks-per-node", settings.ranks_per_node, "pretend nodes of so many ranks");
+    app.add_flag("--keep-memory", settings.keep_memory, "malloc keeps what is freed, which helps MPI's own call");
     app.add_flag("!--no-checks", settings.checks, "turn the checks of calls off");
     CLI11_PARSE(app, argc, argv);
     for (std::size_t at = 0; at < sizes.size();) {
@@ -149,8 +166,14 @@ int main(int argc, char** argv) {
         at = comma + 1;
     }
 
+    if (settings.keep_memory) {
+        mallopt(M_MMAP_THRESHOLD, 1 << 30);
+        mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
+    }
+    const hvd::LaunchOptions threads{
+        .workers = settings.threads, .ranks_per_node = settings.ranks_per_node, .checks = settings.checks};
     if (settings.threads > 0) {
-        return hvd::launch<hvd::Local>({.workers = settings.threads, .checks = settings.checks}, [&](auto& world) {
+        return hvd::launch<hvd::Local>(threads, [&](auto& world) {
             std::optional<Report> report;
             if (world.rank() == 0) report.emplace(settings.csv);
             Benchmark{world, settings, report ? &*report : nullptr}.run("local", [](auto&, auto&) {});
@@ -171,5 +194,5 @@ int main(int argc, char** argv) {
                                       buffer.data()});
             });
         },
-        {.checks = settings.checks});
+        {.ranks_per_node = settings.ranks_per_node, .checks = settings.checks});
 }

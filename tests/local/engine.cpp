@@ -281,6 +281,8 @@ TEST_CASE("stall_abort reaches all ranks, the late one when it comes, and a new 
             expect(text.find("held back") != std::string::npos, "names the tensor: " + text);
             expect(text.find("rank 1") != std::string::npos || world.context().board == nullptr,
                    "names the rank: " + text);
+            expect(text.find("rank 1 has submitted 'x' last") != std::string::npos || world.context().board == nullptr,
+                   "and what it did last: " + text);
             if (world.rank() != 1) hvd::barrier(world);
         }
         hvd::Engine engine{world, {}};

@@ -20,6 +20,7 @@
 #include <hvd/engine/pending.hpp>
 #include <hvd/engine/plan.hpp>
 #include <hvd/engine/report.hpp>
+#include <hvd/engine/stall.hpp>
 #include <hvd/engine/timeline.hpp>
 
 namespace hvd::detail {
@@ -55,6 +56,13 @@ public:
         }
         is_active_.store(phase_ != Phase::Idle, std::memory_order_release);
         return true;
+    }
+
+    /// Throws as Pending::submit does.
+    void submit(std::shared_ptr<Entry<Comm>> entry) {
+        const std::uint64_t name = hash_bytes(hash_begin, entry->name());
+        pending.submit(std::move(entry), comm_.rank(), comm_.size());
+        notices_.submitted(name);
     }
 
     bool is_active() const { return is_active_.load(std::memory_order_acquire); }
@@ -212,7 +220,6 @@ private:
         }
         for (const auto& [name, sentence] : decision_.failures)
             pending.finish(name, std::make_exception_ptr(MismatchError{sentence}));
-        refuse_what_joined_ranks_cannot_do();
         std::vector<Agreed> operations;
         metadata_.clear();
         for (const Metadata& m : decision_.run) {
@@ -228,23 +235,6 @@ private:
             return;
         }
         begin_bucket();
-    }
-
-    void refuse_what_joined_ranks_cannot_do() {
-        if (decision_.participants == comm_.size()) return;
-        std::erase_if(decision_.run, [&](const Metadata& m) {
-            const auto kind = static_cast<Kind>(m.kind);
-            const bool root_is_gone =
-                kind == Kind::Broadcast && decision_.joined[static_cast<std::size_t>(m.root)] != 0;
-            if (!root_is_gone && kind != Kind::ReduceScatter) return false;
-            pending.finish(
-                m.name,
-                std::make_exception_ptr(MismatchError{
-                    "hvd: '" + m.name + "' cannot be carried out, since " +
-                    (root_is_gone ? "its root has joined" : "reduce_scatter needs all ranks and one has joined") +
-                    "; call it before join()"}));
-            return true;
-        });
     }
 
     void begin_bucket() {
@@ -315,15 +305,19 @@ private:
         const auto since = pending.oldest(now);
         const std::chrono::duration<double> waited =
             now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
+        using Ranks = std::vector<int>;
+        const auto text = [&] {
+            return stall_text(pending, notices_, exchange_ ? exchange_->missing() : Ranks{}, waited, recent_);
+        };
         if (settings.stall_warning.count() > 0 && waited >= settings.stall_warning && !has_warned_) {
             has_warned_ = true;
-            if (speaks_for_those_who_wait()) std::fprintf(stderr, "%s\n", stall_text(waited).c_str());
+            if (speaks_for_those_who_wait()) std::fprintf(stderr, "%s\n", text().c_str());
         }
         if (settings.stall_abort.count() > 0 && waited >= settings.stall_abort) {
             EngineNotice stall;
             stall.rank = static_cast<std::uint64_t>(comm_.rank());
             stall.rounds = rounds_;
-            CallText::copy(stall.text, sizeof stall.text, stall_text(waited) + "; the engine gave up");
+            CallText::copy(stall.text, sizeof stall.text, text() + "; the engine gave up");
             notices_.send(stall);
             fail(std::make_exception_ptr(StallError{stall.text}));
         }
@@ -360,15 +354,6 @@ private:
         for (int r : missing)
             if (r == lowest) ++lowest;
         return comm_.context().board == nullptr || lowest == comm_.rank();
-    }
-
-    std::string stall_text(std::chrono::duration<double> waited) const {
-        std::string text = "hvd: waited " + std::to_string(static_cast<long>(waited.count() + 0.5)) + " s for ";
-        const std::vector<int> missing = exchange_ ? exchange_->missing() : std::vector<int>{};
-        text += missing.empty() ? std::string{"other ranks"} : rank_list(missing);
-        text += " to submit " + pending.names(6);
-        if (!recent_.empty()) text += "; the last that all did was '" + recent_ + "'";
-        return text;
     }
 
     mutable std::mutex drive_mutex_;

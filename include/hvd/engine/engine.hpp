@@ -264,7 +264,7 @@ private:
 
     Request submit(std::shared_ptr<detail::Entry<Comm>> entry) {
         auto completion = entry->shared_completion();
-        core_->pending.submit(std::move(entry), comm().rank(), comm().size());
+        core_->submit(std::move(entry));
         return Request{worker(), std::move(completion)};
     }
 

@@ -20,8 +20,6 @@
 
 namespace hvd::detail {
 
-enum class Kind : std::uint64_t { Allreduce, Allgather, Broadcast, ReduceScatter, Alltoall };
-
 /// A completion that counts who waits for it; guarded by Pending.
 class EngineCompletionBase : public Completion {
 public:

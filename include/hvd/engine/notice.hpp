@@ -140,6 +140,13 @@ public:
         return false;
     }
 
+    /// Notes for the others that this rank has submitted a tensor, by the hash of its name.
+    void submitted(std::uint64_t name) {
+        if (region_) posted(context_->rank()).last.store(name, std::memory_order_relaxed);
+    }
+    /// What rank `r` has submitted last; 0: nothing yet, or it cannot be seen from here.
+    std::uint64_t last_submitted(int r) const { return region_ ? posted(r).last.load(std::memory_order_relaxed) : 0; }
+
     bool passes_on() const { return links_ != nullptr; }
 
     /// The end, after the last notice: what neighbours still send is awaited by the worker.
@@ -150,6 +157,7 @@ public:
 
 private:
     struct Posted {
+        std::atomic<std::uint64_t> last;
         std::atomic<std::uint64_t> is_there[2];  // failure, closed
         EngineNotice notice[2];
     };

@@ -162,6 +162,14 @@ public:
         return n > most ? text + " and " + std::to_string(n - most) + " more" : text;
     }
 
+    /// The name that has this hash, of a tensor in the plan or submitted here; empty when there is none.
+    std::string name_of(std::uint64_t hash) const {
+        const std::scoped_lock lock{mutex_};
+        for (const auto& [name, slot] : slots_)
+            if (hash_bytes(hash_begin, name) == hash) return name;
+        return {};
+    }
+
     /// For the engine's thread: sleeps until there is something to do without the caller, at most for `time`.
     template <class Stop>
     void sleep(std::chrono::microseconds time, Stop&& stop) {

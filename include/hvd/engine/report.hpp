@@ -12,6 +12,8 @@
 
 namespace hvd::detail {
 
+enum class Kind : std::uint64_t { Allreduce, Allgather, Broadcast, ReduceScatter, Alltoall };
+
 /// What an operation is, for ranks that do not have it.
 struct Metadata {
     std::string name;
@@ -50,6 +52,17 @@ struct Decision {
     bool all_joined = false;
     int last_joined = -1;
 };
+
+/// Why an operation cannot be carried out without the ranks that have joined; empty when it can.
+template <class Message = Metadata>
+std::string refusal_without_joined(const Message& m, const std::vector<char>& joined) {
+    const auto kind = static_cast<Kind>(m.kind);
+    const bool root_is_gone = kind == Kind::Broadcast && joined[static_cast<std::size_t>(m.root)] != 0;
+    if (!root_is_gone && kind != Kind::ReduceScatter) return {};
+    return "hvd: '" + m.name + "' cannot be carried out, since " +
+           (root_is_gone ? "its root has joined" : "reduce_scatter needs all ranks and one has joined") +
+           "; call it before join()";
+}
 
 /// An operation is run when all ranks that have not joined have it alike, fails when they have it in different forms, and
 /// waits while one of them does not have it.
@@ -99,7 +112,10 @@ Decision decide(const std::vector<Report>& reports) {
         }
         if (!everywhere) continue;
         if (!differs) {
-            decision.run.push_back(mine);
+            const bool all = decision.participants == static_cast<int>(reports.size());
+            std::string refusal = all ? std::string{} : refusal_without_joined(mine, decision.joined);
+            if (refusal.empty()) decision.run.push_back(mine);
+            else decision.failures.emplace_back(mine.name, std::move(refusal));
             continue;
         }
         std::string sentence = "hvd: the ranks disagree about '" + mine.name + "': ";
