@@ -40,6 +40,7 @@ struct AutoReport {
 namespace detail {
 
 /// By transport, and by the nodes that the ranks are on. Communicators of one shape are measured once.
+template <class T>
 class AutoMemory {
 public:
     struct Item {
@@ -69,8 +70,8 @@ private:
 };
 
 template <class T>
-AutoMemory& auto_memory() {
-    static AutoMemory memory;
+AutoMemory<T>& auto_memory() {
+    static AutoMemory<T> memory;
     return memory;
 }
 
