@@ -21,7 +21,7 @@ namespace {
 struct Settings {
     int rounds = 30;
     bool background = true;
-    std::string csv;
+    std::string csv, only;
 };
 
 /// What one contender works on, how the plan of its engine is seen, and by what its results are divided.
@@ -86,6 +86,7 @@ public:
     }
 
     void run(const char* malloc_setting, int calls) {
+        if (what_.find(settings_.only) == what_.npos) return;
         for (std::size_t c = 0; c < contenders_.size(); ++c) {
             check(c);
             contenders_[c].samples.clear();
@@ -235,6 +236,7 @@ int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"The gradients of one step: hvd and MPI side by side"};
     app.add_option("--rounds", settings.rounds, "samples per contender");
+    app.add_option("--only", settings.only, "only tables whose title contains this");
     app.add_option("--csv", settings.csv, "write the tables to this file");
     app.add_flag("!--no-background", settings.background, "engines without a thread of their own");
     CLI11_PARSE(app, argc, argv);
