@@ -219,7 +219,7 @@ private:
             throw UsageError{located(call, "there is no gradient " + std::to_string(i) + "; the model has " +
                                                std::to_string(slots_.size()))};
         require_not_synchronized(call);
-        if (slots_[i]->is_announced() || early_[slots_[i]->name()])
+        if (slots_[i]->is_announced() || (!early_.empty() && early_.count(slots_[i]->name()) != 0))
             throw UsageError{
                 located(call, "gradient '" + slots_[i]->name() + "' is announced twice in one step; announce it once")};
         with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
