@@ -15,8 +15,8 @@
 namespace {
 
 struct Settings {
-    int rounds = 40;
-    std::size_t batch = 24;
+    int rounds = 30;
+    std::size_t batch = 64;
     std::optional<std::size_t> fusion_threshold;
     std::string csv;
 };
