@@ -64,6 +64,13 @@ public:
         pending.submit(std::move(entry), comm_.rank(), comm_.size());
         notices_.submitted(name);
     }
+    /// As Pending::resubmit.
+    template <class Renew>
+    bool resubmit(const std::string& name, Renew&& renew) {
+        if (!pending.resubmit(name, renew)) return false;
+        notices_.submitted(hash_bytes(hash_begin, name));
+        return true;
+    }
 
     bool is_active() const { return is_active_.load(std::memory_order_acquire); }
 

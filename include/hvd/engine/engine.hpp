@@ -300,7 +300,7 @@ private:
         const std::span<E> data{detail::data_of(x), detail::size_of(x)};
         auto done = completion(name);
         if constexpr (Entry::can_be_renewed) {  // as in the step before
-            const bool is_renewed = core_->pending.resubmit(name, [&](detail::Entry<Comm>& entry) {
+            const bool is_renewed = core_->resubmit(name, [&](detail::Entry<Comm>& entry) {
                 return entry.kind() == &Entry::own_kind &&
                        static_cast<Entry&>(entry).renew(signature, place, done, data, op);
             });
