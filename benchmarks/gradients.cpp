@@ -199,7 +199,7 @@ private:
             if (details_[c].plan) std::printf(" %9zu %8zu", plan.control_messages, plan.buckets.size());
             std::printf("\n");
             if (csv_.is_open())
-                csv_ << what_ << ',' << world_.size() << ',' << malloc_setting << ',' << x.name << ','
+                csv_ << what_ << ',' << world_.size() << ',' << malloc_setting << ",\"" << x.name << "\","
                      << elements_ * sizeof(float) << ',' << x.minimum() << ',' << x.median() << ',' << x.p99() << ','
                      << each / x.median() << ',' << flat / x.median() << ',' << plan.control_messages << '\n';
         }

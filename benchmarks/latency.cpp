@@ -75,7 +75,7 @@ private:
             std::printf("  %-28s %10.3f %10.3f %10.3f %8.2f %18.3f\n", c.name.c_str(), c.minimum() * 1e6, t * 1e6,
                         c.p99() * 1e6, mpi / t, above * 1e6);
             if (csv_.is_open())
-                csv_ << world_.size() << ',' << title << ',' << c.name << ',' << c.minimum() << ',' << t << ','
+                csv_ << world_.size() << ',' << title << ",\"" << c.name << "\"," << c.minimum() << ',' << t << ','
                      << c.p99() << ',' << mpi / t << ',' << above << '\n';
         }
         std::fflush(stdout);

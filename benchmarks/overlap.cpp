@@ -138,7 +138,7 @@ private:
             if (i > 0) std::printf(" %8.1f %%", wait / serial * 100);
             std::printf("\n");
             if (csv.is_open())
-                csv << world_.size() << ',' << way.name << ',' << step << ',' << step - bare << ',' << wait << ','
+                csv << world_.size() << ",\"" << way.name << "\"," << step << ',' << step - bare << ',' << wait << ','
                     << (i > 0 ? wait / serial : 0) << '\n';
         }
         std::fflush(stdout);
