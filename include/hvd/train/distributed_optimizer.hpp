@@ -278,7 +278,8 @@ private:
         }
         for (const auto& slot : slots_)
             if (!slot->is_announced()) unannounced_.push_back(slot->name());
-        for (std::size_t i = slots_.size(); i-- > 0;) {  // the last first, as backward makes them ready: a plan for both
+        for (std::size_t i = slots_.size();
+             i-- > 0;) {  // the last first, as backward makes them ready: a plan for both
             if (slots_[i]->is_announced()) continue;
             with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
                 conclude(slot, data, n, weight, is_weighted);
