@@ -53,13 +53,13 @@ public:
         for (float& t : targets_) t = value(random);
         hvd::OptimizerOptions options;
         options.engine.fusion_threshold = settings.fusion_threshold;
-        for (std::size_t i : {0, 1}) {
+        for (std::size_t i = 0; i < 2; ++i) {
             optimizers_[i] = std::make_unique<Optimizer>(world_, models_[i], descent_, options);
             hvd::broadcast_parameters(world_, models_[i]);
         }
         optimizers_[1]->bind_gradients();
         ways_.push_back({"no communication", [this] { without(models_[0]); }});
-        for (std::size_t i : {0, 1}) {
+        for (std::size_t i = 0; i < 2; ++i) {
             const std::string kind = i == 0 ? ", packed" : ", bound";
             const auto exposed = [this, i] { return optimizers_[i]->exposed_time().count(); };
             ways_.push_back({"after backward" + kind, [this, i] { serial(i); }, exposed});
