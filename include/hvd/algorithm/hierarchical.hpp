@@ -60,6 +60,6 @@ struct Hierarchical {
 };
 
 template <class Intra, class Inter>
-Hierarchical(Intra, Inter) -> Hierarchical<Intra, Inter>;
+Hierarchical(Intra, Inter, std::size_t = 0) -> Hierarchical<Intra, Inter>;
 
 }  // namespace hvd
