@@ -75,6 +75,7 @@ public:
         std::optional<decltype(world_.with(TwoLevel{}))> two_level;
         if (one_node) direct.emplace(world_.with(hvd::Direct{}));
         else two_level.emplace(world_.with(TwoLevel{}));
+        if (report_ != nullptr) std::printf("%s", world_.algorithm().explain().c_str());
         for (std::size_t bytes : settings_.sizes) {
             std::vector<float> buffer(bytes / sizeof(float)), other(buffer.size());
             std::vector<bench::Contender> contenders;

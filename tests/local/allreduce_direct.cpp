@@ -35,3 +35,17 @@ TEST_CASE("direct inside nodes") {
         sweep([](auto& world) { check_algorithm<Few>(world, Tried::with(DirectHalving{})); }, {4, 7}, per_node);
     }
 }
+
+TEST_CASE("many blocks, one between nodes while others are inside") {
+    const hvd::testing::AlgorithmSuiteOptions options{.lengths = {0, 1, 63, 64, 65, 129, 1000, 4913},
+                                                      .type_lengths = {1, 1000}};
+    for (int per_node : {2, 3}) {
+        CAPTURE(per_node);
+        sweep(
+            [&](auto& world) {
+                check_algorithm<Few>(world, Tried::with(DirectRing{.block_bytes = 256}), options);
+                check_algorithm<Few>(world, Tried::with(DirectHalving{.block_bytes = 1024}), options);
+            },
+            {2, 3, 4, 5, 8}, per_node);
+    }
+}

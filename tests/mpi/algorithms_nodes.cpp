@@ -27,5 +27,6 @@ TEST_CASE("Hierarchical on pretended nodes") {
 
 TEST_CASE("Auto") {
     check_on(0, hvd::Auto{});
-    check_on(2, hvd::Auto{.table = {.halving_from = 128, .ring_from = 4096}}, short_ones);
+    check_on(2, hvd::Auto{.table = hvd::AutoTable{{{0, "tree"}, {128, "halving_doubling"}, {4096, "hierarchical"}}}},
+             short_ones);
 }

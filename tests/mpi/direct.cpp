@@ -75,6 +75,8 @@ TEST_CASE("inside pretended nodes") {
         const hvd::Communicator world{hvd::Mpi{hvd_test::comm(), per_node}};
         REQUIRE_NOTHROW(
             hvd::testing::check_algorithm<Few>(world, hvd::Hierarchical{hvd::Direct{}, hvd::Ring{}}, options));
+        REQUIRE_NOTHROW(
+            hvd::testing::check_algorithm<Few>(world, hvd::Hierarchical{hvd::Direct{}, hvd::Ring{}, 512}, options));
     }
 }
 

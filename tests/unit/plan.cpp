@@ -46,6 +46,17 @@ TEST_CASE("buckets fill up to the threshold, the first one less") {
     CHECK(count == 10);
 }
 
+TEST_CASE("a bucket that is long enough starts, whatever the threshold") {
+    constexpr std::uint64_t mib = 1 << 20;
+    std::vector<Agreed> operations;
+    for (int i = 0; i < 20; ++i) operations.push_back(tensor(std::to_string(i), mib));
+    const auto buckets = make_buckets(operations, 64 * mib, mib);
+    REQUIRE(buckets.size() == 6);
+    CHECK(buckets[0].bytes == mib);
+    for (std::size_t i = 1; i < 5; ++i) CHECK(buckets[i].bytes == 4 * mib);
+    CHECK(buckets[5].bytes == 3 * mib);
+}
+
 TEST_CASE("threshold 0, long tensors and unlike operations travel apart") {
     CHECK(make_buckets({tensor("a", 4), tensor("b", 4)}, 0, 0).size() == 2);
     const auto with_long = make_buckets({tensor("a", 4), tensor("long", 100), tensor("b", 4)}, 100, 50);

@@ -114,12 +114,13 @@ private:
     const Op& op_;
 };
 
-/// Begins an allreduce of `data` in place. The algorithm, its state and `op` must outlive the operation.
+/// Begins an allreduce of `data` in place. The algorithm, its state and `op` must outlive the operation; so must `finish`,
+/// which the algorithm may take upon itself.
 template <class A, Transport T, Scalar E, class Op>
 std::unique_ptr<Operation> start_algorithm(const A& algorithm, Channel<T> channel, AlgorithmState<A, T>& state,
-                                           std::span<E> data, const Op& op) {
+                                           std::span<E> data, const Op& op, Finish* finish = nullptr) {
     if constexpr (HasStartFold<A, T>)
-        return algorithm.start_fold(channel, state, data.data(), data.size(), Fold::of<E>(op));
+        return algorithm.start_fold(channel, state, data.data(), data.size(), Fold::of<E>(op).then(finish));
     else if constexpr (HasStart<A, T>) return algorithm.start(channel, state, data, op);
     else return std::make_unique<BlockingRun<A, T, E, Op>>(algorithm, channel, state, data, op);
 }

@@ -1,32 +1,35 @@
 // Auto: the algorithm that suits the length of the tensor, the number of ranks, and the nodes they are on.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <type_traits>
 
+#include <hvd/algorithm/auto_report.hpp>
 #include <hvd/algorithm/direct.hpp>
 #include <hvd/algorithm/halving_doubling.hpp>
 #include <hvd/algorithm/hierarchical.hpp>
 #include <hvd/algorithm/ring.hpp>
 #include <hvd/algorithm/tree.hpp>
+#include <hvd/transport/share.hpp>
 
 namespace hvd {
 
-/// From how many bytes on Auto leaves one algorithm for the next, where messages are needed. Measured on one machine; all
-/// ranks must have the same.
-struct AutoTable {
-    /// Below: Tree, which needs the fewest messages.
-    std::size_t halving_from = std::size_t{8} * 1024;
-    /// Below: HalvingDoubling. From here on: Ring, or Hierarchical when there are several nodes with several ranks.
-    std::size_t ring_from = std::size_t{512} * 1024;
-};
-
-/// Picks an algorithm per call. The default. Inside a node it is Direct.
+/// Picks an algorithm per call, by a table. The default. Without a table the first communicator of each shape measures, for
+/// some tens of milliseconds, what is fastest at which length; HVD_ALGORITHM (a name) and HVD_AUTO_TABLE (a file that
+/// AutoTable::save wrote) take its place, so that runs can be repeated to the bit.
 struct Auto {
     static constexpr std::string_view name = "auto";
     static constexpr bool is_tagged = false;
 
-    AutoTable table{};
+    std::optional<AutoTable> table{};
+    /// Set by prepare: what this communicator goes by.
+    mutable std::shared_ptr<const AutoReport> report{};
+
+    /// What is taken from which length on, and why; of a communicator's algorithm: `comm.algorithm().explain()`.
+    std::string explain() const {
+        return report ? report->explain() : "Auto, which no communicator has prepared yet\n";
+    }
 
     template <Transport T>
     using Inside = std::conditional_t<detail::SharesMemory<T>, Direct, Ring>;
@@ -35,6 +38,7 @@ struct Auto {
 
     template <Transport T>
     struct State {
+        detail::AutoRows rows{};
         detail::ScratchState scratch{};
         std::optional<detail::AlgorithmState<Inside<T>, T>> inside{};
         std::optional<typename TwoLevel<T>::template State<T>> two_level{};
@@ -48,29 +52,87 @@ struct Auto {
     State<T> prepare(T& transport) const {
         State<T> state;
         const Topology& nodes = transport.topology();
-        if (nodes.nodes() == 1 && nodes.size() > 1) state.inside.emplace(Inside<T>{}.prepare(transport));
+        if (detail::SharesMemory<T> && nodes.nodes() == 1 && nodes.size() > 1)
+            state.inside.emplace(Inside<T>{}.prepare(transport));
         if (nodes.nodes() > 1 && nodes.nodes() < nodes.size())
             state.two_level.emplace(TwoLevel<T>{}.prepare(transport));
+        report = std::make_shared<const AutoReport>(decide(transport, state));
+        state.rows = detail::rows_of_table(report->table, report->origin);
+        for (std::size_t i = 0; i < state.rows.count; ++i) state.rows.way[i] = possible(state.rows.way[i], state);
         return state;
     }
 
     template <Transport T>
     std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, State<T>& state, void* data, std::size_t n,
                                                   Fold fold) const {
-        static constexpr TwoLevel<T> two_level{};
-        const std::size_t bytes = n * fold.element();
-        if constexpr (detail::SharesMemory<T>) {
-            if (state.inside) return Direct{}.start_fold(channel, *state.inside, data, n, fold);
-        }
-        if (bytes < table.halving_from) return Tree{}.start_fold(channel, state.scratch, data, n, fold);
-        if (bytes < table.ring_from) return HalvingDoubling{}.start_fold(channel, state.scratch, data, n, fold);
-        if (state.two_level) return two_level.start_fold(channel, *state.two_level, data, n, fold);
-        return Ring{}.start_fold(channel, state.scratch, data, n, fold);
+        return start_way(state.rows.at(n * fold.element()), channel, state, data, n, fold);
     }
 
     template <Transport T, Scalar E, class Op>
     void run(Channel<T> channel, State<T>& state, std::span<E> data, const Op& op) const {
         detail::run_started(*this, channel, state, data, op);
+    }
+
+private:
+    template <Transport T>
+    static std::unique_ptr<detail::Operation> start_way(detail::Way way, Channel<T> channel, State<T>& state,
+                                                        void* data, std::size_t n, Fold fold) {
+        static constexpr TwoLevel<T> two_level{};
+        switch (way) {
+            case detail::Way::Direct:
+                return Inside<T>{}.start_fold(channel, *state.inside, data, n, fold);
+            case detail::Way::Hierarchical:
+                return two_level.start_fold(channel, *state.two_level, data, n, fold);
+            case detail::Way::Ring:
+                return Ring{}.start_fold(channel, state.scratch, data, n, fold);
+            case detail::Way::HalvingDoubling:
+                return HalvingDoubling{}.start_fold(channel, state.scratch, data, n, fold);
+            case detail::Way::Tree:
+                break;
+        }
+        return Tree{}.start_fold(channel, state.scratch, data, n, fold);
+    }
+
+    template <Transport T>
+    static detail::Way possible(detail::Way way, const State<T>& state) {
+        using detail::Way;
+        if (way != Way::Direct && way != Way::Hierarchical) return way;
+        return state.inside ? Way::Direct : state.two_level ? Way::Hierarchical : Way::Ring;
+    }
+
+    template <Transport T>
+    AutoReport decide(T& transport, State<T>& state) const {
+        using detail::AutoWord;
+        using detail::Way;
+        if (table) return {*table, "given"};
+        const Topology& nodes = transport.topology();
+        if (nodes.size() == 1) return {{{{0, "tree"}}}, "one rank"};
+        std::vector<int> shape;
+        for (int r = 0; r < nodes.size(); ++r) shape.push_back(nodes.node_of(r));
+        const Channel<T> channel{transport, detail::setup_tag};
+        AutoWord word;
+        if (nodes.size() > 1 && transport.rank() == 0) word = detail::auto_word<T>(shape);
+        const auto tell =
+            start_way(Way::Tree, channel, state, word.bytes.data(), word.bytes.size(), Fold::of<unsigned char>(max));
+        detail::wait_for(*tell, channel, "the agreement on Auto's table");
+        if (word.bytes[0] == AutoWord::Error) throw UsageError{word.text()};
+        if (word.bytes[0] == AutoWord::Table) {
+            AutoReport known;
+            if (word.origin() == "measured" && detail::auto_memory<T>().find(shape, known) &&
+                known.table.text() == word.text())
+                return known;
+            return {AutoTable::parse(word.text(), word.origin()), word.origin()};
+        }
+        std::vector<Way> ways{Way::Tree, Way::HalvingDoubling, Way::Ring};
+        if (state.inside) ways.push_back(Way::Direct);
+        if (state.two_level) ways.push_back(Way::Hierarchical);
+        const auto times =
+            detail::measure_ways(channel, std::move(ways), 0.04, [&](Way way, void* data, std::size_t n, Fold fold) {
+                return start_way(way, channel, state, data, n, fold);
+            });
+        const AutoReport measured{detail::table_from(times), "measured", times};
+        detail::auto_memory<T>().keep(shape, measured);
+        return measured;
     }
 };
 

@@ -37,6 +37,7 @@ struct Direct {
     std::unique_ptr<detail::Operation> start_fold(Channel<T> channel, detail::DirectState& state, void* data,
                                                   std::size_t n, Fold fold) const {
         if (!state.region) return Ring{}.start_fold(channel, state.scratch, data, n, fold);
+        fold.take_finish();
         return begin(state, data, shares_of(n, fold.element(), channel.size()), fold, detail::DirectPart::Allreduce);
     }
 
@@ -50,7 +51,7 @@ struct Direct {
     std::unique_ptr<detail::Operation> start_reduce_scatter(Channel<T> channel, detail::DirectState& state, void* data,
                                                             const detail::Layout& blocks, Fold fold) const {
         if (!state.region) return Ring{}.start_reduce_scatter(channel, state.scratch, data, blocks, fold);
-        return begin(state, data, blocks, fold, detail::DirectPart::ReduceScatter);
+        return begin(state, data, blocks, fold.then(nullptr), detail::DirectPart::ReduceScatter);
     }
 
     /// Brings block r of rank r to all ranks. Elements have `element` bytes.

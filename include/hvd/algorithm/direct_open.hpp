@@ -48,6 +48,7 @@ private:
             inputs_.clear();
             for (std::byte* tensor : tensors_) inputs_.push_back(tensor + at);
             job_.fold.many(own, inputs_.data(), inputs_.size(), n);
+            job_.fold.finish(own, n);
         }
         if (job_.part == DirectPart::Allreduce || job_.part == DirectPart::Allgather) {
             for (std::byte* tensor : tensors_)

@@ -90,6 +90,7 @@ private:
                 for (int r = 0; r < state_.size; ++r)
                     inputs_.push_back(r == state_.rank ? job_.data + first * job_.element() : room(r, i, state_.rank));
                 job_.fold.many(own, inputs_.data(), inputs_.size(), n);
+                job_.fold.finish(own, n);
             }
             if (job_.part != DirectPart::ReduceScatter && job_.root != state_.rank)
                 DirectPace{state_, base_ + i, job_.bytes()}.put(result_room(state_.rank, i), own, n * job_.element());

@@ -61,6 +61,7 @@ private:
         const std::size_t n = length(reduced_), others = static_cast<std::size_t>(state_.size - 1);
         DirectPace::measure(state_, number, n * job_.element() * others,
                             [&] { job_.fold.many(own, inputs_.data(), inputs_.size(), n); });
+        job_.fold.finish(own, n);
         ++reduced_;
         state_.set(&DirectCounters::copied_out, number + 1);
         return true;

@@ -3,72 +3,9 @@
 // Cho et al., "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy", SysML 2019.
 #pragma once
 
-#include <optional>
-
-#include <hvd/algorithm/ring.hpp>
-#include <hvd/algorithm/work.hpp>
+#include <hvd/algorithm/hierarchical_run.hpp>
 
 namespace hvd {
-namespace detail {
-
-/// The parts of a communicator that Hierarchical works on. `between` is empty on ranks beyond the smallest node's size.
-template <Transport T, class IntraState, class InterState>
-struct HierarchicalState {
-    T inside;
-    IntraState intra;
-    ScratchState spread{};
-    std::optional<T> between{};
-    std::optional<InterState> inter{};
-    std::size_t shares = 1;  // how many ranks of each node carry data between nodes
-};
-
-/// The three phases, one after the other.
-template <class H, Transport T, class Work>
-class HierarchicalRun final : public StagedOperation {
-public:
-    HierarchicalRun(const H& algorithm, Channel<T> channel, typename H::template State<T>& state, Work work)
-        : StagedOperation{3},
-          algorithm_{algorithm},
-          state_{state},
-          inside_{state.inside, channel.tag()},
-          work_{work},
-          blocks_{offsets(work.size(), state.shares, static_cast<std::size_t>(state.inside.size()))} {}
-
-private:
-    static std::vector<std::size_t> offsets(std::size_t n, std::size_t shares, std::size_t ranks) {
-        std::vector<std::size_t> begin(ranks + 1, n);
-        for (std::size_t i = 0; i < shares; ++i) begin[i] = split_begin(n, shares, i);
-        return begin;
-    }
-
-    std::unique_ptr<Operation> begin(int phase) override {
-        const auto& intra = algorithm_.intra;
-        if (phase == 1) {
-            if (!state_.between) return nullptr;
-            const auto rank = static_cast<std::size_t>(inside_.rank());
-            const std::size_t first = blocks_.begin(rank), n = blocks_.begin(rank + 1) - first;
-            return work_.start(algorithm_.inter, Channel<T>{*state_.between, inside_.tag()}, *state_.inter, first, n);
-        }
-        if (inside_.size() == 1) return nullptr;
-        const std::size_t element = work_.fold().element();
-        if constexpr (Splits<std::remove_cvref_t<decltype(intra)>, T>) {
-            if (phase == 0)
-                return intra.start_reduce_scatter(inside_, state_.intra, work_.begin(), blocks_, work_.fold());
-            return intra.start_allgather(inside_, state_.intra, work_.begin(), blocks_, element);
-        } else {
-            if (phase == 0) return work_.start(intra, inside_, state_.intra, 0, work_.size());
-            return Ring{}.start_allgather(inside_, state_.spread, work_.begin(), blocks_, element);
-        }
-    }
-
-    const H& algorithm_;
-    typename H::template State<T>& state_;
-    Channel<T> inside_;
-    Work work_;
-    Layout blocks_;
-};
-
-}  // namespace detail
 
 /// Allreduce in two levels: `Intra` inside nodes, `Inter` between them.
 template <class Intra, class Inter>
@@ -78,6 +15,8 @@ struct Hierarchical {
 
     Intra intra{};
     Inter inter{};
+    /// Longer tensors go in blocks of this many bytes, one between nodes while others are inside. 0: never.
+    std::size_t block_bytes = std::size_t{4} << 20;
 
     template <Transport T>
     using State = detail::HierarchicalState<T, detail::AlgorithmState<Intra, T>, detail::AlgorithmState<Inter, T>>;
@@ -89,6 +28,7 @@ struct Hierarchical {
         auto intra_state = intra.prepare(inside);
         State<T> state{std::move(inside), std::move(intra_state)};
         state.shares = static_cast<std::size_t>(nodes.smallest_node());
+        state.overlaps = nodes.nodes() > 1 && nodes.nodes() < nodes.size();
         if (nodes.local_rank() < nodes.smallest_node()) {
             state.between.emplace(transport.subgroup(nodes.ranks_with_my_place(), 1));
             state.inter.emplace(inter.prepare(*state.between));
@@ -120,6 +60,6 @@ struct Hierarchical {
 };
 
 template <class Intra, class Inter>
-Hierarchical(Intra, Inter) -> Hierarchical<Intra, Inter>;
+Hierarchical(Intra, Inter, std::size_t = 0) -> Hierarchical<Intra, Inter>;
 
 }  // namespace hvd

@@ -32,7 +32,7 @@ struct FoldWork {
     template <class A, Transport T>
     std::unique_ptr<Operation> start(const A& a, Channel<T> c, AlgorithmState<A, T>& s, std::size_t at,
                                      std::size_t count) const {
-        return a.start_fold(c, s, data + at * folds.element(), count, folds);
+        return a.start_fold(c, s, data + at * folds.element(), count, folds.then(nullptr));  // a part of the whole
     }
 };
 

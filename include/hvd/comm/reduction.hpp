@@ -105,7 +105,7 @@ public:
         }
         if (run_ && !run_->advance()) return false;
         run_.reset();
-        rescale_.after(data_.data(), wide_data(), data_.size());
+        if (!finish_.is_taken) rescale_.after(data_.data(), wide_data(), data_.size());
         return true;
     }
 
@@ -128,7 +128,14 @@ private:
         if constexpr (std::same_as<Op, Adasum>) {
             run_ = std::make_unique<AdasumRun<T, E>>(channel_, buffer, comm_.context().pool);
         } else {
-            run_ = start_algorithm(comm_.algorithm(), channel_, comm_.algorithm_state(), buffer, op_);
+            if constexpr (!averages_in_double<E, Op>) {
+                finish_.how = &rescale_;
+                finish_.apply = [](void* x, std::size_t count, const void* how) {
+                    static_cast<const Rescale<E, Op>*>(how)->after(static_cast<E*>(x), static_cast<E*>(x), count);
+                };
+            }
+            run_ = start_algorithm(comm_.algorithm(), channel_, comm_.algorithm_state(), buffer, op_,
+                                   finish_.apply != nullptr ? &finish_ : nullptr);
         }
     }
 
@@ -138,6 +145,7 @@ private:
     Carried<Op> op_;
     Rescale<E, Op> rescale_;
     Loan wide_;
+    Finish finish_;
     bool begun_ = false;
     std::unique_ptr<Operation> run_;
 };

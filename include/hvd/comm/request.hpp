@@ -30,7 +30,7 @@ public:
         done_.store(true, std::memory_order_release);
     }
     /// "allreduce_async on rank 0 of 4"
-    const std::string& what() const { return what_; }
+    virtual std::string what() const { return what_; }
 
     /// Takes the operation further, as far as that is this thread's business.
     virtual void progress() = 0;

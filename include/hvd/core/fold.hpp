@@ -10,6 +10,14 @@
 
 namespace hvd {
 
+/// What remains to be done to every element of a result, such as the division of an average. An algorithm that has all
+/// inputs of an element at once may do it there, while the element is in the cache, and says so.
+struct Finish {
+    void (*apply)(void* elements, std::size_t n, const void* how) = nullptr;
+    const void* how = nullptr;
+    bool is_taken = false;
+};
+
 /// out[i] = op(a[i], b[i]) for elements of `element` bytes. Refers to `op`, which must outlive it.
 class Fold {
 public:
@@ -38,6 +46,13 @@ public:
         return fold;
     }
 
+    /// With what follows; refers to `finish`, which must outlive it.
+    Fold then(Finish* finish) const {
+        Fold fold = *this;
+        fold.finish_ = finish;
+        return fold;
+    }
+
     /// For schedules that only copy: elements of `bytes`, never folded.
     static Fold none(std::size_t bytes = 1) {
         Fold fold;
@@ -57,9 +72,18 @@ public:
         many_(out, inputs, count, n, op_);
     }
 
+    /// From now on whoever has this fold finishes every element of the result, once.
+    void take_finish() const {
+        if (finish_ != nullptr) finish_->is_taken = true;
+    }
+    void finish(void* elements, std::size_t n) const {
+        if (finish_ != nullptr) finish_->apply(elements, n, finish_->how);
+    }
+
 private:
     std::size_t element_ = 1;
     const void* op_ = nullptr;
+    Finish* finish_ = nullptr;
     void (*many_)(void*, const void* const*, std::size_t, std::size_t, const void*) = nullptr;
     void (*pair_)(void*, const void*, const void*, std::size_t, const void*) = nullptr;
 };

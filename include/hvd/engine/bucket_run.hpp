@@ -38,11 +38,11 @@ class FusedRun final : public Operation {
 public:
     using T = typename Comm::transport_type;
 
-    /// `scratch` is shared between the ranks of a node.
-    FusedRun(const Comm& comm, Channel<T> channel, Entries<Comm> entries, std::span<std::byte> scratch)
+    /// `scratch` is shared between the ranks of a node. The entries stay with the caller.
+    FusedRun(const Comm& comm, Channel<T> channel, const Entries<Comm>& entries, std::span<std::byte> scratch)
         : comm_{comm},
           channel_{channel},
-          entries_{std::move(entries)},
+          entries_{entries},
           scratch_{scratch},
           element_{entries_[0]->metadata().scalar_size} {
         for (const auto& entry : entries_) add(*entry);
@@ -116,7 +116,7 @@ private:
 
     const Comm& comm_;
     Channel<T> channel_;
-    Entries<Comm> entries_;
+    const Entries<Comm>& entries_;
     std::span<std::byte> scratch_;
     std::size_t element_;
     std::vector<Run> runs_;

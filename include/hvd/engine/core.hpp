@@ -64,6 +64,13 @@ public:
         pending.submit(std::move(entry), comm_.rank(), comm_.size());
         notices_.submitted(name);
     }
+    /// As Pending::resubmit.
+    template <class Renew>
+    bool resubmit(const std::string& name, Renew&& renew) {
+        if (!pending.resubmit(name, renew)) return false;
+        notices_.submitted(hash_bytes(hash_begin, name));
+        return true;
+    }
 
     bool is_active() const { return is_active_.load(std::memory_order_acquire); }
 
@@ -104,12 +111,7 @@ public:
 
     PlanInfo plan() const {
         const std::scoped_lock lock{drive_mutex_};
-        PlanInfo info{{}, planner_.made(), planner_.reused(), last_step_messages_};
-        for (const auto& bucket : planner_.buckets()) {
-            info.buckets.push_back({{}, static_cast<std::size_t>(bucket->bytes)});
-            for (const Agreed& m : bucket->members) info.buckets.back().tensors.push_back(m.name);
-        }
-        return info;
+        return describe(planner_, last_step_messages_);
     }
 
     void count_step() {
@@ -179,7 +181,7 @@ private:
         if (agreed) {
             as_planned_ = true;
             agenda_.clear();
-            agenda_.push_back(*planner_.next());
+            agenda_.push_back(planner_.next());
             decision_ = Decision{};
             return begin_bucket();
         }
@@ -223,8 +225,8 @@ private:
             operations.push_back({m.name, m.signature, m.fuse_key, m.bytes, m.place});
             metadata_.emplace(m.name, m);
         }
-        agenda_ = make_buckets(operations, settings.fusion_threshold, settings.first_bucket);
-        planner_.talked(agenda_, decision_.all_alike && decision_.failures.empty());
+        agenda_ = planner_.talked(make_buckets(operations, settings.fusion_threshold, settings.first_bucket),
+                                  decision_.all_alike && decision_.failures.empty());
         pending.follow(planner_);
         if (agenda_.empty()) {
             if (decision_.failures.empty()) {
@@ -240,9 +242,9 @@ private:
     void begin_bucket() {
         phase_ = Phase::Run;
         bucket_began_ = Clock::now();
-        const Bucket& bucket = agenda_.front();
+        const Bucket& bucket = *agenda_.front();
         const Channel<T> channel = comm_.context().next_channel();
-        current_ = pending.take(bucket);
+        current_ = as_planned_ ? pending.take_next() : pending.take(bucket);
         const bool some_joined = !as_planned_ && decision_.participants < comm_.size();
         if (!some_joined && current_.size() > 1) {
             run_ = std::make_unique<FusedRun<Comm>>(
@@ -287,10 +289,11 @@ private:
     void end_bucket(const std::exception_ptr& error) {
         run_.reset();
         const auto now = Clock::now();
-        for (const auto& entry : current_) {
-            timeline.span(entry->name(), "WAIT", entry->submitted, bucket_began_);
-            timeline.span(entry->name(), entry->metadata().text.c_str(), bucket_began_, now);
-        }
+        if (timeline.is_on())
+            for (const auto& entry : current_) {
+                timeline.span(entry->name(), "WAIT", entry->submitted, bucket_began_);
+                timeline.span(entry->name(), entry->metadata().text.c_str(), bucket_began_, now);
+            }
         if (as_planned_) {
             const std::size_t steps = planner_.reused() + planner_.made();
             planner_.went_as_planned();
@@ -299,9 +302,8 @@ private:
         }
         has_warned_ = false;
         talk_pause_ = shortest_pause;
-        recent_ = agenda_.front().members.back().name;
+        recent_ = agenda_.front()->members.back().name;
         pending.finish(current_, error);
-        current_.clear();
         agenda_.erase(agenda_.begin());
         if (!agenda_.empty()) return begin_bucket();
         phase_ = Phase::Idle;
@@ -381,7 +383,7 @@ private:
     std::vector<std::byte> own_report_, all_reports_;
     Decision decision_;
     std::unordered_map<std::string, Metadata> metadata_;
-    std::vector<Bucket> agenda_;
+    std::vector<std::shared_ptr<const Bucket>> agenda_;
     Entries<Comm> current_;
     std::unique_ptr<Operation> run_;
     bool is_joined_ = false;

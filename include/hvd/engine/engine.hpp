@@ -22,8 +22,12 @@ namespace detail {
 template <class Comm>
 class EngineCompletion final : public EngineCompletionBase {
 public:
-    EngineCompletion(std::string what, std::shared_ptr<EngineCore<Comm>> core)
-        : EngineCompletionBase{std::move(what)}, core_{std::move(core)} {}
+    EngineCompletion(const std::string& name, std::shared_ptr<EngineCore<Comm>> core)
+        : EngineCompletionBase{name}, core_{std::move(core)} {}
+    std::string what() const override {
+        return "'" + EngineCompletionBase::what() + "' on rank " + std::to_string(core_->comm().rank()) + " of " +
+               std::to_string(core_->comm().size());
+    }
     void progress() override { core_->drive(); }
     void begin_wait() override { core_->pending.begin_wait(*this, waiters); }
     void end_wait() override { core_->pending.end_wait(waiters); }
@@ -219,6 +223,16 @@ private:
     const Comm& comm() const { return core_->comm(); }
     std::shared_ptr<detail::Worker> worker() const { return comm().transport().worker(); }
 
+    /// Of the shape.
+    template <class X>
+    static std::uint64_t signature_of(const X& x) {
+        std::uint64_t signature = detail::hash_begin;
+        if constexpr (requires { detail::TensorTraits<X>::shape(x); })
+            for (std::size_t extent : detail::shape_of(x)) signature = detail::hash_value(signature, extent);
+        else signature = detail::hash_value(signature, detail::size_of(x));
+        return signature;
+    }
+
     template <class X>
     detail::Metadata shaped(const std::string& name, detail::Kind kind, const X& x, const std::string& words) {
         using E = tensor_value_t<X>;
@@ -267,38 +281,45 @@ private:
         return Request{worker(), std::move(completion)};
     }
 
-    std::shared_ptr<detail::Completion> completion(const detail::Metadata& m) {
-        return std::make_shared<detail::EngineCompletion<Comm>>(
-            "'" + m.name + "' on rank " + std::to_string(comm().rank()) + " of " + std::to_string(comm().size()),
-            core_);
+    std::shared_ptr<detail::Completion> completion(const std::string& name) {
+        return std::make_shared<detail::EngineCompletion<Comm>>(name, core_);
     }
 
     template <class X, class Op>
     Request submit_reduction(const std::string& name, X& x, const Op& op, ReduceOptions options, std::uint64_t place) {
         using E = tensor_value_t<X>;
-        detail::Metadata m =
-            shaped(name, detail::Kind::Allreduce, x, "allreduce with " + std::string{detail::op_name<Op>()});
-        std::uint64_t key = detail::hash_value(detail::op_id<Op>, m.scalar_id);
+        using Entry = detail::ReduceEntry<Comm, E, Op>;
+        std::uint64_t key = detail::hash_value(detail::op_id<Op>, detail::scalar_id<E>);
         for (double factor : {options.prescale, options.postscale}) {
             std::uint64_t bits;
             std::memcpy(&bits, &factor, sizeof bits);
             key = detail::hash_value(key, bits);
         }
+        const std::uint64_t signature = detail::hash_value(signature_of(x), key);
+        const std::span<E> data{detail::data_of(x), detail::size_of(x)};
+        auto done = completion(name);
+        if constexpr (Entry::can_be_renewed) {  // as in the step before
+            const bool is_renewed = core_->resubmit(name, [&](detail::Entry<Comm>& entry) {
+                return entry.kind() == &Entry::own_kind &&
+                       static_cast<Entry&>(entry).renew(signature, place, done, data, op);
+            });
+            if (is_renewed) return Request{worker(), std::move(done)};
+        }
+        detail::Metadata m =
+            shaped(name, detail::Kind::Allreduce, x, "allreduce with " + std::string{detail::op_name<Op>()});
         if (options.prescale != 1 || options.postscale != 1) {
             m.text +=
                 ", prescale " + std::to_string(options.prescale) + ", postscale " + std::to_string(options.postscale);
         }
-        m.signature = detail::hash_value(m.signature, key);
+        m.signature = signature;
         m.fuse_key = std::same_as<Op, Adasum> ? 0 : key | 1;
         m.place = place;
-        auto done = completion(m);
-        return submit(std::make_shared<detail::ReduceEntry<Comm, E, Op>>(
-            std::move(m), std::move(done), std::span<E>{detail::data_of(x), detail::size_of(x)}, op, options));
+        return submit(std::make_shared<Entry>(std::move(m), std::move(done), data, op, options));
     }
 
     template <class Make>
     Request submit_task(detail::Metadata m, Make make) {
-        auto done = completion(m);
+        auto done = completion(m.name);
         return submit(std::make_shared<detail::TaskEntry<Comm, Make>>(std::move(m), std::move(done), std::move(make)));
     }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,12 @@ public:
     const std::string& name() const { return metadata_.name; }
     Completion& completion() { return *completion_; }
     const std::shared_ptr<Completion>& shared_completion() const { return completion_; }
-    const std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
+    void set_completion(std::shared_ptr<Completion> completion) { completion_ = std::move(completion); }
+    std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
+    void* slot = nullptr;  // of Pending, while the entry is there
+
+    /// Equal for entries of one type that can be used again in the next step; null: cannot.
+    virtual const void* kind() const { return nullptr; }
 
     /// The whole operation, when it travels alone.
     virtual std::unique_ptr<Operation> start(const Comm& comm, Channel<Transport> channel) = 0;
@@ -69,6 +75,25 @@ public:
     ReduceEntry(Metadata metadata, std::shared_ptr<Completion> completion, std::span<E> data, Op op,
                 ReduceOptions options)
         : Base{std::move(metadata), std::move(completion)}, data_{data}, op_{std::move(op)}, options_{options} {}
+
+    static constexpr bool can_be_renewed = std::is_nothrow_copy_constructible_v<Op>;
+    static inline const char own_kind = 0;
+    const void* kind() const override { return can_be_renewed ? &own_kind : nullptr; }
+
+    /// The same operation on the elements of this step, if it is the same.
+    bool renew(std::uint64_t signature, std::uint64_t place, const std::shared_ptr<Completion>& completion,
+               std::span<E> data, const Op& op) {
+        const Metadata& m = this->metadata();
+        if (m.signature != signature || m.place != place || m.bytes != data.size_bytes()) return false;
+        if constexpr (!std::is_empty_v<Op>) {
+            std::destroy_at(std::addressof(op_));
+            std::construct_at(std::addressof(op_), op);
+        }
+        data_ = data;
+        this->set_completion(completion);
+        this->submitted = std::chrono::steady_clock::now();
+        return true;
+    }
 
     std::byte* data() override { return reinterpret_cast<std::byte*>(data_.data()); }
 

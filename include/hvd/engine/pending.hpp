@@ -37,11 +37,20 @@ public:
         if (!is_new && slot.entry)
             throw UsageError{located("engine operation '" + name + "'", rank, size,
                                      "it is submitted again before it is complete; wait for the first")};
-        slot.entry = std::move(entry);
-        slot.sequence = next_sequence_++;
-        ++count_;
-        arrive(slot);
-        if (is_complete()) wake_.notify_all();
+        put(slot, std::move(entry));
+    }
+
+    /// Submits the entry that this name had before once more, if there is one and `renew(entry)` agrees.
+    template <class Renew>
+    bool resubmit(const std::string& name, Renew&& renew) {
+        const std::scoped_lock lock{mutex_};
+        if (failure_ || is_joined_) return false;
+        const auto found = slots_.find(name);
+        if (found == slots_.end() || !found->second.spare || found->second.entry) return false;
+        Slot& slot = found->second;
+        if (slot.spare.use_count() != 1 || !renew(*slot.spare)) return false;
+        put(slot, std::move(slot.spare));
+        return true;
     }
 
     /// Waiting for an entry makes this rank talk when the entry's bucket is incomplete.
@@ -103,9 +112,24 @@ public:
         return entries;
     }
 
-    void finish(const Entries<Comm>& entries, const std::exception_ptr& error) {
+    /// The entries of the bucket that is next in the plan, which is complete.
+    Entries<Comm> take_next() const {
         const std::scoped_lock lock{mutex_};
-        for (const Item& entry : entries) finish_locked(slots_.at(entry->name()), error);
+        Entries<Comm> entries;
+        entries.reserve(members_[position_].size());
+        for (const Slot* slot : members_[position_]) entries.push_back(slot->entry);
+        return entries;
+    }
+
+    /// Leaves nothing in `entries`, so that they can be used again.
+    void finish(Entries<Comm>& entries, const std::exception_ptr& error) {
+        const std::scoped_lock lock{mutex_};
+        for (Item& entry : entries) {
+            Slot& slot = *static_cast<Slot*>(entry->slot);
+            entry.reset();
+            finish_locked(slot, error);
+        }
+        entries.clear();
     }
     void finish(const std::string& name, std::exception_ptr error) {
         const std::scoped_lock lock{mutex_};
@@ -126,11 +150,14 @@ public:
             plan_seen_ = planner.made();
             for (auto& [name, slot] : slots_) slot.bucket = none;
             missing_.clear();
+            members_.clear();
             for (const auto& bucket : planner.buckets()) {
+                std::vector<Slot*>& members = members_.emplace_back();
                 for (const Agreed& m : bucket->members) {
                     Slot& slot = slots_[m.name];
                     slot.bucket = missing_.size();
                     slot.signature = m.signature;
+                    members.push_back(&slot);
                 }
                 missing_.push_back(bucket->members.size());
             }
@@ -198,7 +225,7 @@ private:
     static constexpr std::size_t none = ~std::size_t{0};
 
     struct Slot {
-        Item entry;
+        Item entry, spare{};  // the one that is pending; the last one, to be used again
         std::uint64_t sequence = 0;
         std::size_t bucket = none;    // of the plan
         std::uint64_t signature = 0;  // that the plan expects
@@ -206,6 +233,15 @@ private:
     };
 
     bool is_complete() const { return position_ < missing_.size() && missing_[position_] == 0; }
+
+    void put(Slot& slot, Item entry) {
+        entry->slot = &slot;
+        slot.entry = std::move(entry);
+        slot.sequence = next_sequence_++;
+        ++count_;
+        arrive(slot);
+        if (is_complete()) wake_.notify_all();
+    }
 
     void arrive(Slot& slot) {
         if (slot.bucket == none || slot.signature != slot.entry->metadata().signature || slot.is_counted) return;
@@ -219,20 +255,23 @@ private:
             slot.is_counted = false;
             ++missing_[slot.bucket];
         }
-        const Item entry = std::move(slot.entry);
+        Item entry = std::move(slot.entry);
         slot.entry.reset();
         --count_;
         auto& completion = static_cast<EngineCompletionBase&>(entry->completion());
         waits_ -= completion.waiters;
         completion.waiters = 0;
         completion.complete(std::move(error));
+        entry->set_completion(nullptr);
         if (slot.bucket == none) slots_.erase(std::string{entry->name()});
+        else if (entry->kind() != nullptr) slot.spare = std::move(entry);
     }
 
     mutable std::mutex mutex_;
     std::condition_variable wake_;
     std::unordered_map<std::string, Slot> slots_;
-    std::vector<std::size_t> missing_;  // entries, by bucket of the plan
+    std::vector<std::size_t> missing_;         // entries, by bucket of the plan
+    std::vector<std::vector<Slot*>> members_;  // likewise
     std::size_t position_ = 0, plan_seen_ = 0, count_ = 0;
     std::uint64_t next_sequence_ = 0;
     int waits_ = 0;

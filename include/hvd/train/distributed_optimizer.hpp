@@ -221,7 +221,7 @@ private:
                                                std::to_string(slots_.size()))};
         require_not_synchronized(call);
         if (is_last_pass()) require_like_window(call, false);
-        if (slots_[i]->is_announced() || early_[slots_[i]->name()])
+        if (slots_[i]->is_announced() || (!early_.empty() && early_.count(slots_[i]->name()) != 0))
             throw UsageError{
                 located(call, "gradient '" + slots_[i]->name() + "' is announced twice in one step; announce it once")};
         with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
@@ -287,14 +287,16 @@ private:
             engine_.allreduce("weight of the batch", std::span<double>{&total_, 1}, sum).wait();
             if (total_ == 0) total_ = 1;
         }
-        std::size_t i = 0;
-        for_each_gradient([&](Slot& slot, void* data, std::size_t n) {
-            const std::uint64_t place = bound_.place(i++);
-            if (slot.is_announced()) return;
-            unannounced_.push_back(slot.name());
-            conclude(slot, data, n, weight, is_weighted);
-            slot.begin(engine_, data, n, is_weighted ? Reduction::Sum : options_.op, place);
-        });
+        for (const auto& slot : slots_)
+            if (!slot->is_announced()) unannounced_.push_back(slot->name());
+        for (std::size_t i = slots_.size();
+             i-- > 0;) {  // the last first, as backward makes them ready: a plan for both
+            if (slots_[i]->is_announced()) continue;
+            with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
+                conclude(slot, data, n, weight, is_weighted);
+                slot.begin(engine_, data, n, is_weighted ? Reduction::Sum : options_.op, bound_.place(i));
+            });
+        }
         std::exception_ptr first;
         overflows_ = 0;
         for_each_gradient([&](Slot& slot, void* data, std::size_t n) {

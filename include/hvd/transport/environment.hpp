@@ -44,7 +44,9 @@ void check_environment() {
                                           "HVD_TIMELINE",
                                           "HVD_BACKGROUND",
                                           "HVD_WORKERS",
-                                          "HVD_ISA"};
+                                          "HVD_ISA",
+                                          "HVD_ALGORITHM",
+                                          "HVD_AUTO_TABLE"};
     for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
         std::string_view name{*variable};
         name = name.substr(0, name.find('='));

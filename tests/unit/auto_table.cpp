@@ -1,0 +1,91 @@
+// The table of Auto: its text, what is refused, and how it follows from times.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+
+#include <hvd/hvd.hpp>
+
+namespace {
+
+template <class F>
+std::string usage_error(F&& f) {
+    try {
+        f();
+    } catch (const hvd::UsageError& e) {
+        return e.what();
+    }
+    return {};
+}
+
+constexpr auto tree = static_cast<std::size_t>(hvd::detail::Way::Tree);
+constexpr auto ring = static_cast<std::size_t>(hvd::detail::Way::Ring);
+constexpr auto direct = static_cast<std::size_t>(hvd::detail::Way::Direct);
+
+}  // namespace
+
+TEST_CASE("a table survives being written and read") {
+    const hvd::AutoTable table{{{0, "tree"}, {4096, "halving_doubling"}, {std::size_t{1} << 40, "ring"}}};
+    CHECK(hvd::AutoTable::parse(table.text(), "here").text() == table.text());
+    CHECK(hvd::AutoTable::parse("# a remark\n\n0 direct", "here").text() == "0 direct\n");
+    const std::string path = "auto_table_test.txt";
+    table.save(path);
+    CHECK(hvd::AutoTable::load(path).text() == table.text());
+    std::remove(path.c_str());
+}
+
+TEST_CASE("what is no table is refused, with the place and what is wrong") {
+    const std::pair<const char*, const char*> wrong[] = {
+        {"", "no rows"},         {"1 tree", "begin at 0"},         {"0 tree\n5 ring\n5 direct", "ascend"},
+        {"0 trees", "'trees'"},  {"nothing", "a number of bytes"}, {"-1 tree", "a number of bytes"},
+        {"0\ttree", "a number"}, {"0 tree ", "'tree '"},
+    };
+    for (const auto& [text, words] : wrong) {
+        CAPTURE(text);
+        const std::string error = usage_error([&] { hvd::AutoTable::parse(text, "its place"); });
+        CHECK(error.find(words) != std::string::npos);
+        CHECK(error.find("its place") != std::string::npos);
+    }
+    std::string many;
+    for (int i = 0; i < 17; ++i) many += std::to_string(i) + " ring\n";
+    CHECK(usage_error([&] { hvd::AutoTable::parse(many, "x"); }).find("more than 16") != std::string::npos);
+    CHECK(usage_error([] { hvd::AutoTable::load("/no/such/file"); }).find("/no/such/file") != std::string::npos);
+    CHECK(usage_error([] {
+              hvd::AutoTable{{{0, "ring"}}}.save("/no/such/file");
+          }).find("written") != std::string::npos);
+}
+
+TEST_CASE("rows are looked up by length") {
+    const auto rows = hvd::detail::rows_of_table({{{0, "tree"}, {100, "ring"}, {200, "direct"}}}, "here");
+    using hvd::detail::Way;
+    CHECK(rows.at(0) == Way::Tree);
+    CHECK(rows.at(99) == Way::Tree);
+    CHECK(rows.at(100) == Way::Ring);
+    CHECK(rows.at(199) == Way::Ring);
+    CHECK(rows.at(~std::size_t{0}) == Way::Direct);
+}
+
+TEST_CASE("a table follows from times") {
+    hvd::detail::AutoTimes times;
+    CHECK(hvd::detail::table_from(times).rows.empty());
+    for (std::size_t i = 0; i < times.seconds.size(); ++i) {
+        times.seconds[i][tree] = 1 + 3 * static_cast<double>(i);
+        times.seconds[i][ring] = 3 + static_cast<double>(i);
+    }
+    // Tree is ahead at the first length, level at the second (a tie keeps it), and behind from the third.
+    hvd::AutoTable table = hvd::detail::table_from(times);
+    REQUIRE(table.rows.size() == 2);
+    CHECK(table.rows[0].algorithm == "tree");
+    CHECK(table.rows[1].algorithm == "ring");
+    CHECK(table.rows[1].from > hvd::detail::auto_trials[1].bytes);
+    CHECK(table.rows[1].from <= hvd::detail::auto_trials[2].bytes);
+    // Direct may be a little slower, and not much.
+    for (std::size_t i = 0; i < times.seconds.size(); ++i)
+        times.seconds[i][direct] = 1.5 * std::min(times.seconds[i][tree], times.seconds[i][ring]);
+    table = hvd::detail::table_from(times);
+    CHECK(table.text() == "0 direct\n");
+    times.seconds.back()[direct] = 10 * times.seconds.back()[ring];
+    table = hvd::detail::table_from(times);
+    REQUIRE(table.rows.size() == 2);
+    CHECK(table.rows[1].algorithm == "ring");
+}
