@@ -14,6 +14,7 @@
 #include <hvd/comm/agreement.hpp>
 #include <hvd/comm/context.hpp>
 #include <hvd/comm/shared_array.hpp>
+#include <hvd/elastic/state.hpp>
 
 namespace hvd {
 namespace detail {
@@ -108,7 +109,9 @@ public:
         agree(channel, detail::Call::of("duplicate"), "duplicate");
         std::vector<int> members(static_cast<std::size_t>(size()));
         for (std::size_t r = 0; r < members.size(); ++r) members[r] = static_cast<int>(r);
-        return child(members, channel.tag());
+        Communicator twin = child(members, channel.tag());
+        twin.context().state = context().state;
+        return twin;
     }
 
     /// Collective: the same ranks with another algorithm.
@@ -120,6 +123,10 @@ public:
     /// the result or the communicator, whichever is longer.
     template <Scalar E>
     SharedArray<E> allocate_shared(std::size_t n) const;
+
+    /// What is kept when workers die, and restored when the body is entered again. Inert in a job that keeps nothing,
+    /// and for groups of some of the ranks only.
+    hvd::State state() const { return hvd::State{context().state.get()}; }
 
     T& transport() const { return context().transport; }
     const A& algorithm() const { return prepared_->algorithm; }

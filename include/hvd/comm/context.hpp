@@ -25,6 +25,8 @@ struct CommunicatorOptions {
 
 namespace detail {
 
+class StateRegistry;
+
 template <class T>
 struct Context {
     Context(T t, CommunicatorOptions o) : transport{std::move(t)}, options{o} {
@@ -38,6 +40,8 @@ struct Context {
     std::shared_ptr<Board> board;
     /// Where other collectives move data when all ranks are on one node: what the algorithm has made for itself.
     std::shared_ptr<DirectState> direct;
+    /// What survives the death of workers, in a job that keeps it.
+    std::shared_ptr<StateRegistry> state;
     /// What allocate_shared has made.
     std::vector<std::shared_ptr<void>> regions;
     /// Collective calls so far. All ranks make the same calls in the same order, so it names an operation on all.

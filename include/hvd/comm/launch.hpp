@@ -36,7 +36,6 @@ inline void check_options(const LaunchOptions& options) {
     if (options.ranks_per_node < 0)
         throw UsageError{"hvd: launch cannot place " + std::to_string(options.ranks_per_node) +
                          " ranks on a node; give at least one, or 0 for the real nodes"};
-    if (options.elastic) throw UsageError{"hvd: this version does not restart lost workers; leave .elastic out"};
 }
 
 /// The number that code, then HVD_WORKERS, then the machine gives.

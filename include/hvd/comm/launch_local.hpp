@@ -15,7 +15,9 @@
 #include <vector>
 
 #include <hvd/comm/communicator.hpp>
-#include <hvd/comm/launch_options.hpp>
+#include <hvd/comm/keep_state.hpp>
+#include <hvd/elastic/keeper.hpp>
+#include <hvd/transport/launch_options.hpp>
 #include <hvd/transport/local.hpp>
 
 namespace hvd::detail {
@@ -52,19 +54,19 @@ public:
         changed_.notify_all();
     }
 
-    /// Returns when all have ended. Ends the process when some have not `deadline` after the job has failed: a thread
-    /// cannot be stopped from outside.
-    void wait(const LocalJob& job, std::chrono::duration<double> deadline) {
+    /// Returns when all have ended. Ends the process when some have not `deadline` after the job has failed or lost a worker:
+    /// a thread cannot be stopped from outside.
+    void wait(LocalJob& job, std::chrono::duration<double> deadline) {
         std::unique_lock lock{mutex_};
         std::chrono::duration<double> since_failure{0};
         constexpr std::chrono::milliseconds look{100};
         while (!running().empty()) {
             changed_.wait_for(lock, look);
-            if (!job.has_failed() || deadline.count() <= 0) continue;
+            if ((!job.has_failed() && !job.has_changed()) || deadline.count() <= 0) continue;
             since_failure += look;
             if (since_failure < deadline || running().empty()) continue;
             std::fprintf(stderr, "%s\nhvd: %s did not come to a call of hvd after that, so the process ends\n",
-                         job.failure_text().c_str(), rank_list(running()).c_str());
+                         job.end_text().c_str(), rank_list(running()).c_str());
             std::_Exit(1);
         }
     }
@@ -105,22 +107,60 @@ private:
     }
 };
 
-/// The body on one thread. Whatever it throws ends the job.
+/// One start of all workers: with what they start, and what became of them.
+struct LocalLife {
+    explicit LocalLife(int workers) : group{std::make_shared<LocalGroup>(workers)} {}
+
+    std::shared_ptr<LocalGroup> group;
+    std::shared_ptr<LocalJob> job = std::make_shared<LocalJob>();
+    std::atomic<int> returned = 0;  // from the body
+    Progress* progress = nullptr;
+
+    int size() const { return group->size(); }
+};
+
+/// Tells the job of the death of the worker on this thread.
+class LocalDeath final : public DeathNotice {
+public:
+    LocalDeath(LocalJob& job, int rank) : job_{job}, rank_{rank} { death_notice = this; }
+    LocalDeath(const LocalDeath&) = delete;
+    LocalDeath& operator=(const LocalDeath&) = delete;
+    ~LocalDeath() { death_notice = nullptr; }
+    void dies(const char* cause) override { job_.lose(rank_, cause); }
+
+private:
+    LocalJob& job_;
+    int rank_;
+};
+
+/// The body on one thread. Whatever it throws ends the job, but for the death of a worker of an elastic one.
 template <class A, class F>
-void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::shared_ptr<LocalJob>& job, int rank,
-                      const LaunchOptions& options, F& body) {
-    const int size = group->size();
+void run_local_worker(LocalLife& life, Keeper& keeper, int rank, const LaunchOptions& options, F& body) {
+    const int size = life.size();
     const int per_node = options.ranks_per_node > 0 ? options.ranks_per_node : size;
     std::shared_ptr<LocalWorker> worker;
+    LocalDeath death{*life.job, rank};
     try {
-        worker = std::make_shared<LocalWorker>(job);
+        worker = std::make_shared<LocalWorker>(life.job);
         worker->share_cores(size, usable_cores());
-        Communicator<Local, A> world{Local{group, worker, rank, Topology::blocks(rank, size, per_node)}, A{},
+        Communicator<Local, A> world{Local{life.group, worker, rank, Topology::blocks(rank, size, per_node)}, A{},
                                      CommunicatorOptions{options.checks}};
+        if (keeper.store()) {
+            StateSetting setting = keeper.setting(rank);
+            if (rank == 0) setting.committed = [&life](std::uint64_t number) { life.progress->committed(number); };
+            keep_state(world, std::move(setting));
+        }
+        fault_point("body: before it", rank);
         body(world);
+        ++life.returned;
+        fault_point("body: after it", rank);
         leave_together(world);
+    } catch (const WorldChanged&) {
+    } catch (const WorkerDeath&) {
+    } catch (const Error&) {  // often the consequence of a death, when somebody unwinds
+        if (!life.job->has_changed()) life.job->fail(rank, current_exception_text());
     } catch (...) {
-        job->fail(rank, current_exception_text());
+        life.job->fail(rank, current_exception_text());
     }
     if (worker) worker->clear();  // operations that outlive their callers refer to it
 }
@@ -128,21 +168,36 @@ void run_local_worker(const std::shared_ptr<LocalGroup>& group, const std::share
 template <class A, class F>
 int launch_local(int workers, const LaunchOptions& options, F& body) {
     const ExitGuard guard;
-    const auto job = std::make_shared<LocalJob>();
-    const auto group = std::make_shared<LocalGroup>(workers);
-    Finishers finishers{workers};
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < workers; ++rank) {
-        threads.emplace_back([&, rank] {
-            run_local_worker<A>(group, job, rank, options, body);
-            finishers.finish(rank);
-        });
+    Progress progress{};
+    Keeper keeper{options, workers, progress};
+    for (;;) {
+        keeper.begin_life();
+        LocalLife life{keeper.workers()};
+        life.progress = &progress;
+        Finishers finishers{life.size()};
+        std::vector<std::thread> threads;
+        for (int rank = 0; rank < life.size(); ++rank) {
+            threads.emplace_back([&, rank] {
+                run_local_worker<A>(life, keeper, rank, options, body);
+                finishers.finish(rank);
+            });
+        }
+        finishers.wait(*life.job, options.deadline);
+        for (std::thread& thread : threads) thread.join();
+
+        std::string sentence;
+        if (life.job->has_failed()) {
+            sentence = life.job->failure_text();
+        } else if (life.job->has_changed() && life.returned < life.size()) {
+            const std::uint64_t step = progress.sequence.load() + 1;
+            std::vector<Loss> losses;
+            for (const auto& [rank, cause] : life.job->losses()) losses.push_back({rank, cause, step});
+            sentence = keeper.end_life(losses);
+            if (sentence.empty()) continue;
+        }
+        if (!sentence.empty()) std::fprintf(stderr, "%s\n", sentence.c_str());
+        return keeper.end_job(sentence.empty() ? 0 : 1);
     }
-    finishers.wait(*job, options.deadline);
-    for (std::thread& thread : threads) thread.join();
-    if (!job->has_failed()) return 0;
-    std::fprintf(stderr, "%s\n", job->failure_text().c_str());
-    return 1;
 }
 
 }  // namespace hvd::detail

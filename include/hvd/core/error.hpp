@@ -48,6 +48,18 @@ public:
     using TransportError::TransportError;
 };
 
+/// A worker has died or is to join, so every rank of an elastic job leaves the body and enters it again, where constructors
+/// restore what was committed. Comes out of any call of hvd; no std::exception, so that handlers of errors let it pass. One
+/// that catches everything must throw it on.
+class WorldChanged {
+public:
+    explicit WorldChanged(std::string text) : text_{std::move(text)} {}
+    const char* what() const noexcept { return text_.c_str(); }
+
+private:
+    std::string text_;
+};
+
 /// A file is missing, truncated or damaged. `offset()` is the byte at which that was found.
 class DataError : public Error {
 public:

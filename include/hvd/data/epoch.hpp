@@ -10,6 +10,7 @@
 #include <hvd/data/batch.hpp>
 #include <hvd/data/permutation.hpp>
 #include <hvd/data/shares.hpp>
+#include <hvd/elastic/state_registry.hpp>
 
 namespace hvd {
 
@@ -19,6 +20,40 @@ struct ShardState {
     std::uint64_t seed = 0, length = 0, epoch = 0, position = 0, shuffle = 1;
     friend bool operator==(const ShardState&, const ShardState&) = default;
 };
+
+namespace detail {
+
+/// Where a ShardedDataset is, and what a commit says of it. Samples that were used without a step, to evaluate, are no part
+/// of what is committed.
+struct ShardPosition {
+    ShardState state{}, committed{};
+    StateRegistry* registry = nullptr;
+
+    void use(std::uint64_t epoch, std::uint64_t position) {
+        state.epoch = epoch;
+        state.position = position;
+        if (registry == nullptr || is_passing) return;
+        is_passing = true;
+        activity = registry->activity();
+    }
+    /// The loop over an epoch is at its end, or was left.
+    void end_pass() {
+        if (!is_passing) return;
+        is_passing = false;
+        is_trained_on = registry->activity() != activity;
+    }
+    const ShardState& to_commit() {
+        if (is_passing || is_trained_on) committed = state;
+        return committed;
+    }
+
+    bool was_committed() const { return committed.epoch > 0 || committed.position > 0; }
+
+    bool is_passing = false, is_trained_on = false;
+    std::uint64_t activity = 0;
+};
+
+}  // namespace detail
 
 /// One epoch of one worker: a range of batches, of the same length on every worker.
 /// Taking a batch by iteration moves the position of the ShardedDataset, which must outlive the Epoch.
@@ -41,8 +76,15 @@ public:
             epoch_->use(step_);
             return (*epoch_)[step_];
         }
-        iterator& operator++() { return ++step_, *this; }
-        iterator operator++(int) { return {epoch_, step_++}; }
+        iterator& operator++() {
+            if (++step_ == epoch_->size()) epoch_->position_->end_pass();
+            return *this;
+        }
+        iterator operator++(int) {
+            const iterator old = *this;
+            ++*this;
+            return old;
+        }
         friend bool operator==(const iterator& a, const iterator& b) { return a.step_ == b.step_; }
 
     private:
@@ -51,8 +93,16 @@ public:
     };
     using const_iterator = iterator;
 
-    Epoch(detail::Source<Set> source, std::uint64_t number, const detail::ShardPlan& plan, ShardState& state)
-        : source_{source}, number_{number}, plan_{plan}, order_{plan.length, state.seed, number}, state_{&state} {}
+    Epoch(detail::Source<Set> source, std::uint64_t number, const detail::ShardPlan& plan,
+          detail::ShardPosition& position)
+        : source_{source},
+          number_{number},
+          plan_{plan},
+          order_{plan.length, position.state.seed, number},
+          position_{&position} {}
+    Epoch(const Epoch&) = default;
+    Epoch& operator=(const Epoch&) = default;
+    ~Epoch() { position_->end_pass(); }
 
     /// The number of the epoch.
     std::size_t number() const { return static_cast<std::size_t>(number_); }
@@ -74,23 +124,20 @@ public:
     }
 
     /// Says that batch `step` is in hand, as iteration does: from now on `state()` counts it as used.
-    void use(std::size_t step) const {
-        state_->epoch = number_;
-        state_->position = plan_.position_after(step);
-    }
+    void use(std::size_t step) const { position_->use(number_, plan_.position_after(step)); }
 
 private:
     /// Places past the end are those that Pad repeats: the epoch's first samples again.
     std::size_t sample_at(std::size_t place) const {
         if (place >= plan_.length) place %= plan_.length;
-        return state_->shuffle ? order_[place] : place;
+        return position_->state.shuffle ? order_[place] : place;
     }
 
     detail::Source<Set> source_;
     std::uint64_t number_;
     detail::ShardPlan plan_;
     Permutation order_;
-    ShardState* state_;
+    detail::ShardPosition* position_;
 };
 
 /// The numbers first, first + 1, ..., end - 1.

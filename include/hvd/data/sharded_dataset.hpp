@@ -25,6 +25,8 @@ struct ShardOptions {
     Last last = Last::Pad;          ///< what happens to an incomplete last batch
     std::vector<double> weights{};  ///< empty, or the relative speed of each rank, by which every step is split
     bool shuffle = true;            ///< false: each epoch in the order of the set
+    std::string
+        name{};  ///< under which an elastic job keeps its position; needed when one set begins after another has ended
 };
 
 namespace detail {
@@ -71,7 +73,11 @@ public:
             }
         }
         check_options();
-        state_ = {options_.seed, source_.size(), 0, 0, options_.shuffle ? 1u : 0u};
+        position_.state = position_.committed = {options_.seed, source_.size(), 0, 0, options_.shuffle ? 1u : 0u};
+        if constexpr (requires { world.state().registry(); }) add_to(world.state().registry());
+    }
+    ~ShardedDataset() {
+        if (position_.registry != nullptr) position_.registry->remove(options_.name, position_.was_committed());
     }
 
     // Epochs refer to it, and the world may know where it is: it stays in its place.
@@ -84,8 +90,8 @@ public:
         const std::uint64_t n = not_negative(number, "epoch");
         std::uint64_t first = 0;
         if (is_restored_ && n == restored_.epoch) first = restored_.position;
-        if (is_restored_ && n < restored_.epoch) first = state_.length;  // nothing is left
-        return {source_, n, plan(static_cast<std::size_t>(first)), state_};
+        if (is_restored_ && n < restored_.epoch) first = position_.state.length;  // nothing is left
+        return {source_, n, plan(static_cast<std::size_t>(first)), position_};
     }
 
     /// Epoch numbers for a training of `count` epochs in all: 0 ... count-1, or from the restored epoch on.
@@ -98,30 +104,30 @@ public:
     std::size_t first_epoch() const { return is_restored_ ? static_cast<std::size_t>(restored_.epoch) : 0; }
 
     /// The position of the job, equal on all ranks. The batch in hand counts as used.
-    ShardState state() const { return state_; }
+    ShardState state() const { return position_.state; }
 
     /// Goes on from a position, perhaps with another number of workers or batch size: the samples that remain in its
     /// epoch are shared anew. All ranks must restore the same state. Throws UsageError when it is of another set or seed.
     void restore(const ShardState& state) {
-        if (state.length != state_.length)
+        if (state.length != position_.state.length)
             refuse("restore", "the state is of a set of " + std::to_string(state.length) +
-                                  " samples and this one has " + std::to_string(state_.length) +
+                                  " samples and this one has " + std::to_string(position_.state.length) +
                                   "; restore into the set that was trained on");
-        if (state.seed != state_.seed)
+        if (state.seed != position_.state.seed)
             refuse("restore", "the state has seed " + std::to_string(state.seed) + " and this set has seed " +
-                                  std::to_string(state_.seed) + "; construct it with the seed of the state");
-        if (state.shuffle != state_.shuffle)
+                                  std::to_string(position_.state.seed) + "; construct it with the seed of the state");
+        if (state.shuffle != position_.state.shuffle)
             refuse("restore", "the state and this set do not agree on whether to shuffle; give both the same option");
         if (state.position > state.length)
             refuse("restore", "position " + std::to_string(state.position) + " lies behind the last of " +
                                   std::to_string(state.length) + " samples; the state is damaged, use another");
-        state_ = restored_ = state;
+        position_.state = position_.committed = restored_ = state;
         is_restored_ = true;
     }
 
     /// Samples in the whole set.
-    std::size_t size() const { return static_cast<std::size_t>(state_.length); }
-    bool empty() const { return state_.length == 0; }
+    std::size_t size() const { return static_cast<std::size_t>(position_.state.length); }
+    bool empty() const { return position_.state.length == 0; }
     /// Samples per worker and step, without regard to weights.
     std::size_t batch_size() const { return options_.batch_size; }
     /// Batches in a whole epoch, the same on all ranks.
@@ -144,6 +150,22 @@ private:
 
     [[noreturn]] void refuse(const char* operation, const std::string& cause) const {
         throw UsageError{detail::located(operation, rank_, workers_, cause)};
+    }
+
+    void add_to(detail::StateRegistry* registry) {
+        if (registry == nullptr) return;
+        if (options_.name.empty()) options_.name = registry->free_name("data set");
+        registry->add(
+            options_.name,
+            {[this](detail::StateChunks& chunks) { chunks.refer(&position_.to_commit(), sizeof(ShardState)); },
+             [this](detail::SavedReader& reader) {
+                 ShardState state;
+                 if (reader.left() != sizeof state) reader.wrong();
+                 reader.take(&state, sizeof state);
+                 restore(state);
+             }},
+            StateKind::Replicated);
+        position_.registry = registry;
     }
 
     void check_options() const {
@@ -184,7 +206,8 @@ private:
     detail::Source<set_type> source_;
     ShardOptions options_;
     int rank_ = 0, workers_ = 1;
-    ShardState state_{}, restored_{};
+    detail::ShardPosition position_{};
+    ShardState restored_{};
     bool is_restored_ = false;
 };
 

@@ -17,6 +17,7 @@
 #include <hvd/train/compression.hpp>
 #include <hvd/train/gradient_slot.hpp>
 #include <hvd/train/model.hpp>
+#include <hvd/train/state_share.hpp>
 
 namespace hvd {
 
@@ -26,6 +27,8 @@ struct OptimizerOptions {
     std::size_t accumulate = 1;
     Reduction op = Reduction::Average;
     EngineOptions engine{};
+    /// Under which an elastic job keeps its state; needed when one optimizer begins after another has ended.
+    std::string name{};
 };
 
 /// Wraps an optimizer: `step()` first makes the gradients of `model` the same on all workers, then calls the optimizer's
@@ -45,7 +48,10 @@ public:
           optimizer_{std::move(optimizer)},
           options_{options},
           slots_{make_slots()},
-          engine_{world, options.engine} {}
+          engine_{world, options.engine},
+          share_{world.state(), options.name} {
+        share_.add(model_, optimizer_);
+    }
     DistributedOptimizer(const DistributedOptimizer&) = delete;
     DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
     ~DistributedOptimizer() {
@@ -91,7 +97,7 @@ public:
             throw UsageError{
                 located("apply()", "it comes without synchronize(); call synchronize() first, or step() for both")};
         synchronized_ = false;
-        optimizer_.step(model_);
+        step_and_commit();
     }
 
     /// While the guard lives, `step()` only adds up; the next whole `step()` uses the mean over all backward passes.
@@ -116,7 +122,7 @@ public:
         for_each_gradient([&](auto& slot, void* data, std::size_t n) { slot.clear(data, n); });
         passes_ -= 1;  // the pass that reduce_gradients adds brings nothing
         reduce_gradients(0, is_weighted_);
-        optimizer_.step(model_);
+        step_and_commit();
     }
 
     /// Collective: gradients whose tensor_traits have `rebind` move into memory that the node shares, where they are
@@ -256,10 +262,16 @@ private:
             ++passes_;
             weights_ += weight;
             is_weighted_ = is_weighted;
+            share_.passed();
             return;
         }
         reduce_gradients(weight, is_weighted);
+        step_and_commit();
+    }
+
+    void step_and_commit() {
         optimizer_.step(model_);
+        share_.stepped();
     }
 
     /// The passes of a window are all weighted by their batch, or none is: the mean is over samples, or over passes.
@@ -329,6 +341,7 @@ private:
     detail::BoundGradients bound_;
     std::vector<std::unique_ptr<Slot>> slots_;
     Engine<Communicator> engine_;
+    detail::StateShare share_;
     std::unordered_map<std::string, bool> early_;  // announced in a pass that does not communicate
     std::vector<std::string> unannounced_;
     std::size_t passes_ = 0, no_sync_ = 0, overflows_ = 0;

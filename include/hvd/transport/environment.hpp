@@ -44,6 +44,8 @@ void check_environment() {
                                           "HVD_TIMELINE",
                                           "HVD_BACKGROUND",
                                           "HVD_WORKERS",
+                                          "HVD_SUPERVISOR",
+                                          "HVD_MPIEXEC",
                                           "HVD_ISA",
                                           "HVD_ALGORITHM",
                                           "HVD_AUTO_TABLE"};

@@ -31,13 +31,35 @@ public:
         failed_.store(true, std::memory_order_release);
     }
 
+    /// A worker of an elastic job is gone: the others leave the body by WorldChanged, and all enter it again.
+    void lose(int rank, std::string cause) {
+        const std::scoped_lock lock{mutex_};
+        losses_.push_back({rank, std::move(cause)});
+        changed_.store(true, std::memory_order_release);
+    }
+    bool has_changed() const { return changed_.load(std::memory_order_acquire); }
+    struct Loss {
+        int rank;
+        std::string cause;
+    };
+    /// After the end of all workers.
+    const std::vector<Loss>& losses() const { return losses_; }
+    std::string change_text() {
+        const std::scoped_lock lock{mutex_};
+        return "hvd: rank " + std::to_string(losses_.front().rank) + " " + losses_.front().cause +
+               ", so the workers enter the body again";
+    }
+    /// Of a failure or of a change, whichever there was.
+    std::string end_text() { return has_failed() ? failure_text() : change_text(); }
+
     std::string failure_text() const {
         return "hvd: rank " + std::to_string(rank_) + " failed, so this job ends: " + cause_;
     }
     [[noreturn]] void throw_failure() const { throw PeerFailure{failure_text(), rank_}; }
 
 private:
-    std::atomic<bool> failed_ = false;
+    std::atomic<bool> failed_ = false, changed_ = false;
+    std::vector<Loss> losses_;
     std::mutex mutex_;
     int rank_ = -1;
     std::string cause_;
@@ -48,6 +70,7 @@ public:
     explicit LocalWorker(std::shared_ptr<LocalJob> job) : job_{std::move(job)} {}
     void check() override {
         if (job_->has_failed()) job_->throw_failure();
+        if (job_->has_changed()) throw WorldChanged{job_->change_text()};
     }
     LocalJob& job() { return *job_; }
 

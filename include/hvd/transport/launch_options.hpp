@@ -15,19 +15,28 @@ struct LaunchOptions {
     int workers = 0;
     /// More than 0: pretend nodes of this many ranks. 0: the real nodes.
     int ranks_per_node = 0;
+    /// Training goes on when a worker dies: what has been committed is kept, and the body is entered again (docs/faults.md).
     bool elastic = false;
+    /// With fewer the job ends, with a checkpoint if there is a file for it.
     int min_workers = 1;
     /// 0: `workers`.
     int max_workers = 0;
     OnFailure on_failure = OnFailure::Replace;
+    /// Deaths after which the job ends.
     int max_failures = 100;
     /// How long a worker may give no sign of life. 0: for ever.
     std::chrono::duration<double> deadline{30};
+    /// How long the supervisor tries to start enough workers again.
     std::chrono::duration<double> rejoin_timeout{60};
     /// File to write at the end and to resume from; empty: none.
     std::string checkpoint{};
     /// See CommunicatorOptions.
     bool checks = true;
+    /// Steps per commit: after a death at most `commit_every` steps are done again, the one in flight and those since the last
+    /// commit.
+    int commit_every = 1;
+    /// Where a supervisor starts the workers, as mpiexec's -hosts takes it: "a:4,b:4". Empty: this machine.
+    std::string hosts{};
 };
 
 }  // namespace hvd

@@ -1,0 +1,63 @@
+// What a DistributedOptimizer adds to the state of a job.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <string>
+
+#include <hvd/elastic/state.hpp>
+#include <hvd/train/model.hpp>
+
+namespace hvd::detail {
+
+/// The parameters of a model and the state of its optimizer, restored when they are added and committed when all
+/// optimizers of the job have stepped. Does nothing where nobody keeps state.
+class StateShare {
+public:
+    StateShare(State state, const std::string& name) : registry_{state.registry()} {
+        if (registry_ != nullptr) name_ = name.empty() ? registry_->free_name("optimizer") : name;
+    }
+    StateShare(const StateShare&) = delete;
+    StateShare& operator=(const StateShare&) = delete;
+    ~StateShare() {
+        if (!is_added_) return;
+        registry_->remove_stepper(stepper_);
+        const bool keeps = std::uncaught_exceptions() == exceptions_;
+        registry_->remove(name_, keeps);
+        registry_->remove(state_name(), keeps);
+    }
+
+    /// Both are referred to. Throws as StateRegistry::add does.
+    template <class Model, class Optimizer>
+    void add(Model& model, Optimizer& optimizer) {
+        if (registry_ == nullptr) return;
+        registry_->add(name_, tensor_list_object([&model]() -> decltype(auto) { return model.parameters(); }),
+                       StateKind::Replicated);
+        if constexpr (HasState<Optimizer>)
+            registry_->add(state_name(),
+                           tensor_list_object([&optimizer]() -> decltype(auto) { return optimizer.state(); }),
+                           StateKind::Replicated);
+        stepper_ = registry_->add_stepper();
+        is_added_ = true;
+    }
+
+    /// A backward pass has been added to a window.
+    void passed() {
+        if (registry_ != nullptr) registry_->note_activity();
+    }
+    /// Collective.
+    void stepped() {
+        if (registry_ != nullptr) registry_->stepped(stepper_);
+    }
+
+private:
+    std::string state_name() const { return name_ + " state"; }
+
+    StateRegistry* registry_;
+    std::string name_;
+    std::size_t stepper_ = 0;
+    bool is_added_ = false;
+    int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace hvd::detail
