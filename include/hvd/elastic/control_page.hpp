@@ -1,0 +1,74 @@
+// ControlPage: what the supervisor of a job and its workers tell each other, in memory that they share.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <hvd/elastic/keeper.hpp>
+#include <hvd/elastic/slot_file.hpp>
+
+namespace hvd::detail {
+
+/// How far a worker is. Whoever ends before Returned is dead, unless it threw.
+enum class WorkerPhase : std::uint32_t { Absent, Launching, Running, Returned, Threw };
+
+struct alignas(64) WorkerRecord {
+    std::atomic<int> pid;
+    std::atomic<WorkerPhase> phase;
+    std::atomic<std::uint64_t> pulse;         // its sign of life
+    std::atomic<std::uint32_t> is_transport;  // what it threw may be the consequence of another's end
+    int origin, slots[2];                     // for this life; see StateSetting and StateStore
+    char text[1024];                          // of what it threw
+};
+
+/// Zero at first. The supervisor writes the head before a life begins, each worker its record.
+struct ControlPage {
+    std::uint64_t magic, life, has_state, commit_every;
+    CommitKey newest;  // where there is state
+    std::int32_t workers, records;
+    double beat;  // seconds between signs of life; 0: none are wanted
+    Progress progress;
+
+    static constexpr std::uint64_t right_magic = 0x6876642d70616765;
+
+    static std::size_t bytes(int records) {
+        return sizeof(ControlPage) + 64 + static_cast<std::size_t>(records) * sizeof(WorkerRecord);
+    }
+    WorkerRecord& record(int rank) {
+        auto address = reinterpret_cast<std::uintptr_t>(this + 1);
+        address = (address + 63) / 64 * 64;
+        return reinterpret_cast<WorkerRecord*>(address)[rank];
+    }
+    void clear_records() {
+        for (int rank = 0; rank < records; ++rank) {
+            WorkerRecord& r = record(rank);
+            r.pid.store(0);
+            r.phase.store(WorkerPhase::Absent);
+            r.pulse.store(0);
+            r.is_transport.store(0);
+            r.text[0] = '\0';
+        }
+    }
+};
+
+/// HVD_SUPERVISOR: where a worker finds the page.
+inline constexpr const char* supervisor_variable = "HVD_SUPERVISOR";
+
+struct SupervisorAddress {
+    int process = 0, page = 0;
+    unsigned long long life = 0;
+
+    std::string text() const {
+        return std::to_string(process) + ":" + std::to_string(page) + ":" + std::to_string(life);
+    }
+    static bool read(const char* text, SupervisorAddress& address) {
+        return std::sscanf(text, "%d:%d:%llu", &address.process, &address.page, &address.life) == 3;
+    }
+};
+
+}  // namespace hvd::detail

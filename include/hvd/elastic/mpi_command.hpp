@@ -1,0 +1,86 @@
+// The command by which a supervisor starts its workers: mpiexec, a shell per worker that reports how it ended, this program.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <hvd/core/error.hpp>
+#include <hvd/elastic/control_page.hpp>
+
+namespace hvd::detail {
+
+/// Which MPI the program was compiled with; it must be started by the launcher of the same.
+enum class MpiKind { Mpich, OpenMpi };
+
+inline bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+/// Where a program lies, or nothing.
+inline std::string find_program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
+    const char* path = std::getenv("PATH");
+    std::istringstream folders{path != nullptr ? path : "/usr/bin:/bin"};
+    for (std::string folder; std::getline(folders, folder, ':');)
+        if (const std::string file = (folder.empty() ? "." : folder) + "/" + name; is_program(file)) return file;
+    return {};
+}
+
+/// The launcher and its own arguments. HVD_MPIEXEC names another. Throws UsageError when there is none.
+inline std::vector<std::string> mpi_launcher(MpiKind kind, const std::string& hosts) {
+    std::vector<std::string> command;
+    if (const char* text = std::getenv("HVD_MPIEXEC")) {
+        std::istringstream words{text};
+        command.assign(std::istream_iterator<std::string>{words}, {});
+        if (command.empty() || find_program(command[0]).empty())
+            throw UsageError{std::string{"hvd: the environment variable HVD_MPIEXEC is '"} + text +
+                             "', which begins with no program; give an mpiexec and its arguments"};
+        command[0] = find_program(command[0]);
+    } else {
+        const std::vector<const char*> names = kind == MpiKind::OpenMpi
+            ? std::vector<const char*>{"mpiexec.openmpi", "mpirun.openmpi", "mpiexec"}
+            : std::vector<const char*>{"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
+        for (const char* name : names)
+            if (command.empty() && !find_program(name).empty()) command.push_back(find_program(name));
+        if (command.empty())
+            throw UsageError{
+                "hvd: an elastic job starts its workers by mpiexec, which is not in PATH; install it or name it in "
+                "HVD_MPIEXEC"};
+        if (kind == MpiKind::OpenMpi) command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
+    }
+    if (!hosts.empty()) {
+        command.push_back(kind == MpiKind::OpenMpi ? "--host" : "-hosts");
+        command.push_back(hosts);
+    }
+    return command;
+}
+
+/// This program and its arguments, as they were given.
+inline std::vector<std::string> own_command() {
+    std::ifstream file{"/proc/self/cmdline", std::ios::binary};
+    std::vector<std::string> words;
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+    char path[4096];
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+    if (words.empty() || length <= 0)
+        throw UsageError{"hvd: an elastic job finds its own program in /proc, which cannot be read; mount it"};
+    words[0].assign(path, static_cast<std::size_t>(length));
+    return words;
+}
+
+/// The shell's part: it says its own number (that of its process group) and how the worker ended, and stays until the
+/// supervisor lets it go, so that the launcher kills nobody before all is known.
+inline std::string reporting_script(const std::string& reports, const std::string& hold) {
+    return "exec 4>&2 2>/dev/null; r=${PMI_RANK-${OMPI_COMM_WORLD_RANK-${PMIX_RANK-0}}}; "
+           "echo \"$r start $$\" >" + reports + " || exit 1; "
+           "\"$0\" \"$@\" 2>&4 4>&-; s=$?; "
+           "echo \"$r end $s\" >" + reports + "; read x <" + hold + "; exit $s";
+}
+
+}  // namespace hvd::detail

@@ -1,0 +1,127 @@
+// SupervisedWorker: the side of a worker process whose supervisor starts it again when it dies.
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <hvd/elastic/control_page.hpp>
+#include <hvd/transport/launcher.hpp>
+
+namespace hvd::detail {
+
+/// A file that becomes readable when the process has ended; -1 where the kernel has none.
+inline int open_process(int pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+class SupervisedWorker {
+public:
+    /// Nothing when this process has no supervisor. Begins to give the sign of life.
+    static std::unique_ptr<SupervisedWorker> from_environment() {
+        const char* text = std::getenv(supervisor_variable);
+        const auto launcher = launcher_info();
+        SupervisorAddress address;
+        if (text == nullptr || !launcher || !SupervisorAddress::read(text, address)) return nullptr;
+        return std::unique_ptr<SupervisedWorker>{new SupervisedWorker{address, launcher->rank}};
+    }
+    SupervisedWorker(const SupervisedWorker&) = delete;
+    SupervisedWorker& operator=(const SupervisedWorker&) = delete;
+    ~SupervisedWorker() {
+        ends_.store(true);
+        if (heart_.joinable()) heart_.join();
+    }
+
+    void enter(WorkerPhase phase) { record_->phase.store(phase); }
+
+    /// What this worker has thrown ends the job, if it is no consequence of another's death. Does not return.
+    [[noreturn]] void leave_by_exception(const std::string& text, bool is_transport) {
+        std::snprintf(record_->text, sizeof record_->text, "%s", text.c_str());
+        record_->is_transport.store(is_transport ? 1 : 0);
+        enter(WorkerPhase::Threw);
+        std::fflush(nullptr);
+        ::_exit(1);  // destructors of MPI would wait for the others
+    }
+
+    /// Throws TransportError when the slots cannot be opened, UsageError when launcher and supervisor disagree.
+    StateSetting setting(std::size_t part, std::size_t parts, int size) {
+        if (size != page_->workers)
+            throw UsageError{"hvd: the supervisor started " + std::to_string(page_->workers) +
+                             " workers and the launcher says " + std::to_string(size) +
+                             "; start the program without a launcher"};
+        StateSetting setting;
+        setting.rank = rank_;
+        setting.workers = page_->workers;
+        setting.part = part;
+        setting.parts = parts;
+        setting.life = page_->life;
+        setting.commit_every = page_->commit_every;
+        std::vector<int> numbers;
+        for (int r = 0; r < page_->records; ++r)
+            for (const int slot : page_->record(r).slots) numbers.push_back(slot);
+        setting.store = std::make_shared<StateStore>(address_.process, numbers);
+        setting.origin = record_->origin;
+        if (page_->has_state != 0) setting.saved = setting.store->read(page_->newest);
+        if (rank_ == 0)
+            setting.committed = [page = page_](std::uint64_t number) { page->progress.committed(number); };
+        return setting;
+    }
+
+private:
+    SupervisedWorker(SupervisorAddress address, int rank) : address_{address}, rank_{rank} {
+        // Whatever started this process and is killed takes it along: the shell that reports its end.
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        try {
+            file_ = SlotFile::open(address.process, address.page);
+            page_ = reinterpret_cast<ControlPage*>(file_.map());
+        } catch (const TransportError&) {
+        }
+        if (page_ == nullptr || file_.mapped() < sizeof(ControlPage) || page_->magic != ControlPage::right_magic ||
+            page_->life != address.life || rank >= page_->workers) {
+            std::fprintf(stderr, "hvd: the supervisor of this worker (process %d) is gone, so the worker ends\n",
+                         address.process);
+            ::_exit(1);
+        }
+        record_ = &page_->record(rank);
+        record_->pid.store(static_cast<int>(::getpid()));
+        enter(WorkerPhase::Launching);
+        heart_ = std::thread{[this] { beat(); }};
+    }
+
+    /// Counts, so that the supervisor sees that the process runs; and ends it when the supervisor is gone.
+    void beat() {
+        sigset_t all;
+        sigfillset(&all);
+        ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are for the user's threads
+        pollfd supervisor{open_process(address_.process), POLLIN, 0};
+        const int milliseconds = page_->beat > 0 && page_->beat < 0.1 ? static_cast<int>(page_->beat * 1000) + 1 : 100;
+        while (!ends_.load()) {
+            record_->pulse.fetch_add(1, std::memory_order_relaxed);
+            const int ready = ::poll(&supervisor, supervisor.fd >= 0 ? 1 : 0, milliseconds);
+            const bool is_gone = supervisor.fd >= 0 ? ready > 0 : ::kill(address_.process, 0) != 0 && errno == ESRCH;
+            if (is_gone) ::_exit(1);
+        }
+        if (supervisor.fd >= 0) ::close(supervisor.fd);
+    }
+
+    SupervisorAddress address_;
+    int rank_;
+    SlotFile file_;
+    ControlPage* page_ = nullptr;
+    WorkerRecord* record_ = nullptr;
+    std::atomic<bool> ends_ = false;
+    std::thread heart_;
+};
+
+}  // namespace hvd::detail
