@@ -72,8 +72,8 @@ TEST_CASE("a name or a file in the environment takes the place of a measurement"
 }
 
 TEST_CASE("a wrong name or file is the same error on all ranks") {
-    for (const auto& [name, value] :
-         {std::pair{"HVD_ALGORITHM", "rings"}, std::pair{"HVD_AUTO_TABLE", "/no/such/file"}}) {
+    for (const auto& variable : {std::pair{"HVD_ALGORITHM", "rings"}, std::pair{"HVD_AUTO_TABLE", "/no/such/file"}}) {
+        const char *name = variable.first, *value = variable.second;
         CAPTURE(name);
         const hvd::Auto given{.table = hvd::AutoTable{{{0, "ring"}}}};
         CHECK(hvd::launch<hvd::Local>(3, [&](auto& measured) {
