@@ -40,7 +40,8 @@ TEST_CASE("what is no table is refused, with the place and what is wrong") {
         {"0 trees", "'trees'"},  {"nothing", "a number of bytes"}, {"-1 tree", "a number of bytes"},
         {"0\ttree", "a number"}, {"0 tree ", "'tree '"},
     };
-    for (const auto& [text, words] : wrong) {
+    for (const auto& row : wrong) {
+        const char *text = row.first, *words = row.second;
         CAPTURE(text);
         const std::string error = usage_error([&] { hvd::AutoTable::parse(text, "its place"); });
         CHECK(error.find(words) != std::string::npos);
