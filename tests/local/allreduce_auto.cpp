@@ -88,3 +88,13 @@ TEST_CASE("a wrong name or file is the same error on all ranks") {
               }) == 0);
     }
 }
+
+TEST_CASE("tables that differ between ranks are an error on all") {
+    CHECK(hvd::launch<hvd::Local>(3, [](auto& world) {
+              hvd::Auto mine;
+              if (world.rank() == 2) mine.table = hvd::AutoTable{{{0, "ring"}}};
+              const std::string text = expect_throws<hvd::UsageError>([&] { static_cast<void>(world.with(mine)); });
+              expect(text.find("different tables") != std::string::npos, text);
+              expect_works(world);
+          }) == 0);
+}

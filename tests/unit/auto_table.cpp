@@ -5,18 +5,11 @@
 #include <string>
 
 #include <hvd/hvd.hpp>
+#include <hvd/testing/expect.hpp>
+
+using hvd::testing::expect_throws;
 
 namespace {
-
-template <class F>
-std::string usage_error(F&& f) {
-    try {
-        f();
-    } catch (const hvd::UsageError& e) {
-        return e.what();
-    }
-    return {};
-}
 
 constexpr auto tree = static_cast<std::size_t>(hvd::detail::Way::Tree);
 constexpr auto ring = static_cast<std::size_t>(hvd::detail::Way::Ring);
@@ -43,15 +36,24 @@ TEST_CASE("what is no table is refused, with the place and what is wrong") {
     for (const auto& row : wrong) {
         const char *text = row.first, *words = row.second;
         CAPTURE(text);
-        const std::string error = usage_error([&] { hvd::AutoTable::parse(text, "its place"); });
+        const std::string error = expect_throws<hvd::UsageError>([&] { hvd::AutoTable::parse(text, "its place"); });
         CHECK(error.find(words) != std::string::npos);
         CHECK(error.find("its place") != std::string::npos);
     }
     std::string many;
     for (int i = 0; i < 17; ++i) many += std::to_string(i) + " ring\n";
-    CHECK(usage_error([&] { hvd::AutoTable::parse(many, "x"); }).find("more than 16") != std::string::npos);
-    CHECK(usage_error([] { hvd::AutoTable::load("/no/such/file"); }).find("/no/such/file") != std::string::npos);
-    CHECK(usage_error([] {
+    CHECK(expect_throws<hvd::UsageError>([&] { hvd::AutoTable::parse(many, "x"); }).find("more than 16") !=
+          std::string::npos);
+    CHECK(expect_throws<hvd::UsageError>([] { hvd::AutoTable::load("/no/such/file"); }).find("/no/such/file") !=
+          std::string::npos);
+    const std::string path = "auto_table_too_long.txt";
+    hvd::AutoTable{{{0, "ring"}}}.save(path);
+    std::FILE* file = std::fopen(path.c_str(), "a");
+    std::fprintf(file, "#%5000s\n4096 direct\n", "");
+    std::fclose(file);
+    CHECK(expect_throws<hvd::UsageError>([&] { hvd::AutoTable::load(path); }).find("longer") != std::string::npos);
+    std::remove(path.c_str());
+    CHECK(expect_throws<hvd::UsageError>([] {
               hvd::AutoTable{{{0, "ring"}}}.save("/no/such/file");
           }).find("written") != std::string::npos);
 }

@@ -101,17 +101,28 @@ private:
     }
 
     template <Transport T>
+    void require_like_tables(const Channel<T>& channel, State<T>& state) const {
+        const std::uint64_t own = table ? detail::hash_bytes(detail::hash_begin, table->text()) : 0;
+        std::array<std::uint64_t, 2> greatest{own, ~own};
+        const auto compare =
+            start_way(detail::Way::Tree, channel, state, greatest.data(), 2, Fold::of<std::uint64_t>(max));
+        detail::wait_for(*compare, channel, "the comparison of Auto's tables");
+        if (greatest[0] != ~greatest[1])
+            throw UsageError{"hvd: the ranks have different tables for Auto; give all ranks the same, or none"};
+    }
+
+    template <Transport T>
     AutoReport decide(T& transport, State<T>& state) const {
         using detail::AutoWord;
         using detail::Way;
-        if (table) return {*table, "given"};
         const Topology& nodes = transport.topology();
+        const Channel<T> channel{transport, detail::setup_tag};
+        if (nodes.size() > 1) require_like_tables(channel, state);
+        if (table) return {*table, "given"};
         if (nodes.size() == 1) return {{{{0, "tree"}}}, "one rank"};
         std::vector<int> shape;
         for (int r = 0; r < nodes.size(); ++r) shape.push_back(nodes.node_of(r));
-        const Channel<T> channel{transport, detail::setup_tag};
-        AutoWord word;
-        if (nodes.size() > 1 && transport.rank() == 0) word = detail::auto_word<T>(shape);
+        AutoWord word = transport.rank() == 0 ? detail::auto_word<T>(shape) : AutoWord{};
         const auto tell =
             start_way(Way::Tree, channel, state, word.bytes.data(), word.bytes.size(), Fold::of<unsigned char>(max));
         detail::wait_for(*tell, channel, "the agreement on Auto's table");

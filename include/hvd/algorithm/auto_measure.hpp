@@ -10,16 +10,16 @@
 
 namespace hvd::detail {
 
-/// Lengths tried, in bytes, and how often each.
+/// Lengths tried, in bytes, and how often each: first until an algorithm has touched all memory that it has.
 struct AutoTrial {
     std::size_t bytes;
-    int repetitions;
+    int warm_up, repetitions;
 };
-inline constexpr std::array<AutoTrial, 5> auto_trials{{{256, 8},
-                                                       {std::size_t{4} << 10, 8},
-                                                       {std::size_t{64} << 10, 6},
-                                                       {std::size_t{512} << 10, 4},
-                                                       {std::size_t{4} << 20, 3}}};
+inline constexpr std::array<AutoTrial, 5> auto_trials{{{256, 1, 8},
+                                                       {std::size_t{4} << 10, 1, 8},
+                                                       {std::size_t{64} << 10, 1, 6},
+                                                       {std::size_t{512} << 10, 8, 4},
+                                                       {std::size_t{4} << 20, 1, 3}}};
 
 /// What was measured: the slowest rank's best time in seconds; 0 where an algorithm was not tried.
 struct AutoTimes {
@@ -35,23 +35,19 @@ AutoTimes measure_ways(const Channel<T>& channel, std::vector<Way> ways, double 
         return std::chrono::duration<double>(Clock::now() - t).count();
     };
     const Clock::time_point began = Clock::now();
-    std::vector<float> data(auto_trials.back().bytes / sizeof(float));
+    std::vector<float> data;
     AutoTimes times;
-    for (const Way way : ways) {  // touches all memory that an algorithm has
-        const auto operation = start(way, data.data(), data.size(), Fold::of<float>(sum));
-        wait_for(*operation, channel, "Auto's measurement");
-    }
     for (std::size_t i = 0; i < auto_trials.size(); ++i) {
+        data.resize(auto_trials[i].bytes / sizeof(float));
         std::array<double, way_count + 1> worst{};
         for (const Way way : ways) {
             double best = 0;
-            for (int k = 0; k <= auto_trials[i].repetitions; ++k) {
+            for (int k = -auto_trials[i].warm_up; k < auto_trials[i].repetitions; ++k) {
                 const Clock::time_point t = Clock::now();
-                const auto operation =
-                    start(way, data.data(), auto_trials[i].bytes / sizeof(float), Fold::of<float>(sum));
+                const auto operation = start(way, data.data(), data.size(), Fold::of<float>(sum));
                 wait_for(*operation, channel, "Auto's measurement");
                 const double seconds = seconds_since(t);
-                if (k == 1 || (k > 1 && seconds < best)) best = seconds;  // the first is for warming up
+                if (k == 0 || (k > 0 && seconds < best)) best = seconds;
             }
             worst[static_cast<std::size_t>(way)] = best;
         }

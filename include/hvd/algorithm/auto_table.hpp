@@ -111,7 +111,9 @@ inline AutoTable AutoTable::load(const std::string& path) {
     if (file == nullptr) throw UsageError{"hvd: the table for Auto in " + path + " cannot be read"};
     std::string text(4096, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), file));
+    const bool is_whole = std::fgetc(file) == EOF;
     std::fclose(file);
+    if (!is_whole) throw UsageError{"hvd: the table for Auto in " + path + " is longer than 4096 bytes"};
     return parse(text, path);
 }
 
