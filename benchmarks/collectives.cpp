@@ -10,7 +10,7 @@
 namespace {
 
 struct Settings {
-    std::string sizes = "1048576,4194304,16777216";
+    std::vector<std::size_t> sizes{1048576, 4194304, 16777216};
     int rounds = 30;
     std::string csv;
 };
@@ -107,20 +107,13 @@ void run(const World& world, std::size_t bytes, const Settings& settings, std::o
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Collectives: hvd and MPI side by side"};
-    app.add_option("--sizes", settings.sizes, "bytes, separated by commas");
+    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")->delimiter(',');
     app.add_option("--rounds", settings.rounds, "samples per contender");
     app.add_option("--csv", settings.csv, "write the table to this file");
     CLI11_PARSE(app, argc, argv);
     return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
-        std::ofstream csv;
-        if (world.rank() == 0 && !settings.csv.empty()) {
-            csv.open(settings.csv);
-            csv << "collective,ranks,bytes,mpi_s,hvd_s,ratio,shared_s,shared_ratio\n";
-        }
-        for (std::size_t at = 0; at < settings.sizes.size();) {
-            const std::size_t comma = std::min(settings.sizes.find(',', at), settings.sizes.size());
-            run(world, std::stoul(settings.sizes.substr(at, comma - at)), settings, csv);
-            at = comma + 1;
-        }
+        std::ofstream csv = bench::csv_file(world.rank(), settings.csv,
+                                            "collective,ranks,bytes,mpi_s,hvd_s,ratio,shared_s,shared_ratio");
+        for (std::size_t bytes : settings.sizes) run(world, bytes, settings, csv);
     });
 }
