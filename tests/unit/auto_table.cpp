@@ -92,3 +92,15 @@ TEST_CASE("a table follows from times") {
     REQUIRE(table.rows.size() == 2);
     CHECK(table.rows[1].algorithm == "ring");
 }
+
+TEST_CASE("lengths that there was no time for go by what is usual") {
+    hvd::detail::AutoTimes times;
+    times.seconds[0][tree] = 1;
+    CHECK(hvd::detail::table_from(times).text() == "0 tree\n8192 halving_doubling\n524288 ring\n");
+    CHECK(hvd::detail::table_from(times, hvd::detail::Way::Hierarchical).text() ==
+          "0 tree\n8192 halving_doubling\n524288 hierarchical\n");
+    times.seconds[0][ring] = 0.1;
+    CHECK(hvd::detail::table_from(times).text() == "0 ring\n");
+    times.seconds[0][direct] = 0.1;
+    CHECK(hvd::detail::table_from(times).text() == "0 direct\n");
+}
