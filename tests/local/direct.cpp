@@ -108,3 +108,22 @@ TEST_CASE("ranks that read slowly say so, and take it back") {
               hvd::testing::expect(!crawls(), "no time at all is fast");
           }) == 0);
 }
+
+TEST_CASE("more ranks than inputs are usual") {
+    sweep(
+        [](auto& world) {
+            const auto direct = world.with(hvd::Direct{});
+            const int p = world.size();
+            for (std::size_t n : {3u, 1000u, 20000u}) {
+                std::vector<float> x(n, static_cast<float>(world.rank() + 1));
+                hvd::allreduce(direct, x);
+                for (float e : x) hvd::testing::expect(e == static_cast<float>(p * (p + 1) / 2), "sums");
+                // 256 halves of the last place of 256: rounded at each step they would be lost.
+                std::vector<hvd::bfloat16> y(n, world.rank() == 0 ? hvd::bfloat16{256.0f} : hvd::bfloat16{1.0f});
+                hvd::allreduce(direct, y);
+                const auto sum = static_cast<float>(hvd::bfloat16{static_cast<float>(255 + p)});
+                for (hvd::bfloat16 e : y) hvd::testing::expect(static_cast<float>(e) == sum, "rounded once");
+            }
+        },
+        {64, 65, 66, 130});
+}

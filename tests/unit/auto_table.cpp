@@ -20,6 +20,9 @@ constexpr auto direct = static_cast<std::size_t>(hvd::detail::Way::Direct);
 TEST_CASE("a table survives being written and read") {
     const hvd::AutoTable table{{{0, "tree"}, {4096, "halving_doubling"}, {std::size_t{1} << 40, "ring"}}};
     CHECK(hvd::AutoTable::parse(table.text(), "here").text() == table.text());
+    CHECK(hvd::AutoTable::parse("0 tree\r\n7 ring\r\n", "here").text() == "0 tree\n7 ring\n");
+    CHECK(expect_throws<hvd::UsageError>([] { hvd::AutoTable::load("/"); }).find("cannot be read") !=
+          std::string::npos);
     CHECK(hvd::AutoTable::parse("# a remark\n\n0 direct", "here").text() == "0 direct\n");
     const std::string path = "auto_table_test.txt";
     table.save(path);
@@ -29,9 +32,18 @@ TEST_CASE("a table survives being written and read") {
 
 TEST_CASE("what is no table is refused, with the place and what is wrong") {
     const std::pair<const char*, const char*> wrong[] = {
-        {"", "no rows"},         {"1 tree", "begin at 0"},         {"0 tree\n5 ring\n5 direct", "ascend"},
-        {"0 trees", "'trees'"},  {"nothing", "a number of bytes"}, {"-1 tree", "a number of bytes"},
-        {"0\ttree", "a number"}, {"0 tree ", "'tree '"},
+        {"", "no rows"},
+        {"1 tree", "begin at 0"},
+        {"0 tree\n5 ring\n5 direct", "ascend"},
+        {"0 trees", "'trees'"},
+        {"nothing", "a number of bytes"},
+        {"-1 tree", "a number of bytes"},
+        {"0\ttree", "a number"},
+        {"0 tree ", "'tree '"},
+        {"+0 tree", "a number"},
+        {" 0 tree", "a number"},
+        {"99999999999999999999999999 tree", "a number"},
+        {"0 \x01\x7f", "names '"},
     };
     for (const auto& row : wrong) {
         const char *text = row.first, *words = row.second;
