@@ -25,9 +25,9 @@ inline std::string seconds_text(std::chrono::duration<double> time) {
 
 /// All ranks have submitted `names`; `peer` (-1: unknown) is the rank whose data are lacking.
 inline std::string under_way_text(const std::string& names, int peer, std::chrono::duration<double> waited) {
-    return "hvd: " + names + " has been under way for " + seconds_text(waited) + " and waits for " +
+    return "hvd: waited " + seconds_text(waited) + " for " +
            (peer < 0 ? std::string{"another rank"} : "rank " + std::to_string(peer)) +
-           ", which is slow, stopped or gone";
+           ", which is slow, stopped or gone, in the middle of " + names;
 }
 
 /// Which ranks are missing, for which tensors, what each of them has submitted last where that can be seen, and how far all
