@@ -3,11 +3,9 @@
 //   allreduce --threads 2 ...                    threads (without MPI_Allreduce)
 #include <hvd/hvd.hpp>
 
-#include <malloc.h>
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 
 #include "timing.hpp"
@@ -15,7 +13,7 @@
 namespace {
 
 struct Settings {
-    std::vector<std::size_t> sizes;
+    std::vector<std::size_t> sizes{4, 64, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864};
     int rounds = 40;
     double budget = 20;  // seconds per size
     std::string csv;
@@ -28,12 +26,10 @@ struct Settings {
 
 class Report {
 public:
-    explicit Report(const std::string& csv) {
-        if (csv.empty()) return;
-        file_.open(csv);
-        file_
-            << "transport,ranks,contender,bytes,min_s,median_s,p99_s,algorithm_GBps,bus_GBps,ratio_to_mpi,ratio_to_copy\n";
-    }
+    explicit Report(const std::string& csv)
+        : file_{bench::csv_file(0, csv,
+                                "transport,ranks,contender,bytes,min_s,median_s,p99_s,algorithm_GBps,bus_GBps,"
+                                "ratio_to_mpi,ratio_to_copy")} {}
 
     /// Bandwidths as nccl-tests define them: bytes / time, and times 2 (p - 1) / p.
     void print(const char* transport, int ranks, std::size_t bytes, std::vector<bench::Contender>& contenders) {
@@ -150,8 +146,7 @@ private:
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Allreduce: hvd, MPI and a plain copy side by side"};
-    std::string sizes = "4,64,1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864";
-    app.add_option("--sizes", sizes, "bytes, separated by commas");
+    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")->delimiter(',');
     app.add_option("--rounds", settings.rounds, "samples per contender");
     app.add_option("--csv", settings.csv, "write the table to this file");
     app.add_option("--threads", settings.threads, "run as this many threads instead of processes");
@@ -160,16 +155,7 @@ int main(int argc, char** argv) {
     app.add_flag("--keep-memory", settings.keep_memory, "malloc keeps what is freed, which helps MPI's own call");
     app.add_flag("!--no-checks", settings.checks, "turn the checks of calls off");
     CLI11_PARSE(app, argc, argv);
-    for (std::size_t at = 0; at < sizes.size();) {
-        const std::size_t comma = std::min(sizes.find(',', at), sizes.size());
-        settings.sizes.push_back(std::stoul(sizes.substr(at, comma - at)));
-        at = comma + 1;
-    }
-
-    if (settings.keep_memory) {
-        mallopt(M_MMAP_THRESHOLD, 1 << 30);
-        mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
-    }
+    if (settings.keep_memory) bench::keep_memory();
     const hvd::LaunchOptions threads{
         .workers = settings.threads, .ranks_per_node = settings.ranks_per_node, .checks = settings.checks};
     if (settings.threads > 0) {

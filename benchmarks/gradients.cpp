@@ -3,11 +3,8 @@
 //   mpiexec -n 2 gradients [--csv FILE] ...
 #include <hvd/hvd.hpp>
 
-#include <malloc.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <climits>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -223,13 +220,6 @@ private:
     std::vector<Details> details_;
 };
 
-/// MPI's temporary memory stays with the process from now on, instead of being given back and faulted in at every call.
-void keep_memory() {
-    ::mallopt(M_MMAP_MAX, 0);
-    ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -242,19 +232,17 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
-        std::ofstream csv;
-        if (world.rank() == 0 && !settings.csv.empty()) {
-            csv.open(settings.csv);
-            csv << "gradients,ranks,malloc,contender,bytes,min_s,median_s,p99_s,ratio_to_mpi_per_tensor,ratio_to_mpi_"
-                   "flat,control_messages\n";
-        }
+        std::ofstream csv = bench::csv_file(
+            world.rank(), settings.csv,
+            "gradients,ranks,malloc,contender,bytes,min_s,median_s,p99_s,ratio_to_mpi_per_tensor,ratio_to_mpi_"
+            "flat,control_messages");
         std::vector<std::size_t> sizes;
         for (const bench::Parameter& p : bench::resnet50) sizes.push_back(p.size);
         Step resnet{world, settings, "ResNet-50 (161 tensors)", sizes, csv};
         Step small{world, settings, "1000 tensors of 1 KiB", std::vector<std::size_t>(1000, 256), csv};
         resnet.run("as it comes", 1);
         small.run("as it comes", 5);
-        keep_memory();
+        bench::keep_memory();
         resnet.run("keeps memory", 1);
         small.run("keeps memory", 5);
     });

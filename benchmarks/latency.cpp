@@ -100,11 +100,8 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
-        std::ofstream csv;
-        if (world.rank() == 0 && !settings.csv.empty()) {
-            csv.open(settings.csv);
-            csv << "ranks,engine,contender,min_s,median_s,p99_s,ratio_to_mpi,above_blocking_s\n";
-        }
+        std::ofstream csv = bench::csv_file(
+            world.rank(), settings.csv, "ranks,engine,contender,min_s,median_s,p99_s,ratio_to_mpi,above_blocking_s");
         Latency latency{world, settings, csv};
         latency.run("no engine", {});
         latency.run("an engine driven by its caller", false);

@@ -167,11 +167,8 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
 
     return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
-        std::ofstream csv;
-        if (world.rank() == 0 && !settings.csv.empty()) {
-            csv.open(settings.csv);
-            csv << "ranks,way,step_s,above_no_communication_s,exposed_s,exposed_of_serial\n";
-        }
+        std::ofstream csv = bench::csv_file(world.rank(), settings.csv,
+                                            "ranks,way,step_s,above_no_communication_s,exposed_s,exposed_of_serial");
         Overlap{world, settings}.run(csv);
     });
 }

@@ -1,11 +1,16 @@
 // Timing of contenders side by side: they take turns, so that a machine whose speed drifts treats all alike.
 #pragma once
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -43,6 +48,22 @@ inline void take_turns(std::vector<Contender>& contenders, int rounds, int calls
             if (round >= 0) c.samples.push_back(seconds);
         }
     }
+}
+
+/// MPI's temporary memory stays with the process from now on, instead of being given back and faulted in at every call.
+inline void keep_memory() {
+    ::mallopt(M_MMAP_MAX, 0);
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
+}
+
+/// The table in a file, for rank 0 when `path` is given; else it takes nothing. Throws when the file cannot be written.
+inline std::ofstream csv_file(int rank, const std::string& path, const char* columns) {
+    std::ofstream file;
+    if (rank != 0 || path.empty()) return file;
+    file.open(path);
+    if (!(file << columns << '\n')) throw std::runtime_error("cannot write " + path);
+    return file;
 }
 
 inline std::string bytes_text(std::size_t bytes) {

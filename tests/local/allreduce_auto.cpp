@@ -72,8 +72,8 @@ TEST_CASE("a name or a file in the environment takes the place of a measurement"
 }
 
 TEST_CASE("a wrong name or file is the same error on all ranks") {
-    for (const auto& [name, value] :
-         {std::pair{"HVD_ALGORITHM", "rings"}, std::pair{"HVD_AUTO_TABLE", "/no/such/file"}}) {
+    for (const auto& variable : {std::pair{"HVD_ALGORITHM", "rings"}, std::pair{"HVD_AUTO_TABLE", "/no/such/file"}}) {
+        const char *name = variable.first, *value = variable.second;
         CAPTURE(name);
         const hvd::Auto given{.table = hvd::AutoTable{{{0, "ring"}}}};
         CHECK(hvd::launch<hvd::Local>(3, [&](auto& measured) {
@@ -87,4 +87,14 @@ TEST_CASE("a wrong name or file is the same error on all ranks") {
                   expect_works(world);
               }) == 0);
     }
+}
+
+TEST_CASE("tables that differ between ranks are an error on all") {
+    CHECK(hvd::launch<hvd::Local>(3, [](auto& world) {
+              hvd::Auto mine;
+              if (world.rank() == 2) mine.table = hvd::AutoTable{{{0, "ring"}}};
+              const std::string text = expect_throws<hvd::UsageError>([&] { static_cast<void>(world.with(mine)); });
+              expect(text.find("different tables") != std::string::npos, text);
+              expect_works(world);
+          }) == 0);
 }

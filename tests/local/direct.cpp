@@ -83,3 +83,47 @@ TEST_CASE("shared arrays") {
         },
         {1, 2, 3, 4, 8});
 }
+
+TEST_CASE("what the default algorithm has is there for all collectives") {
+    CHECK(hvd::launch<hvd::Local>(2, [](auto& world) {
+              hvd::testing::expect(world.context().direct != nullptr, "collectives go through memory");
+          }) == 0);
+}
+
+TEST_CASE("ranks that read slowly say so, and take it back") {
+    CHECK(hvd::launch<hvd::Local>(2, [](auto& world) {
+              const auto direct = world.with(hvd::Direct{});
+              auto& state = *hvd::detail::direct_state_of(direct.algorithm_state());
+              constexpr std::size_t bytes = 65536;
+              const auto read = [&](auto&& work) { hvd::detail::DirectPace::measure(state, 1, bytes, work); };
+              const auto crawls = [&] { return state.counters(world.rank()).copied_out.note.load() != 0; };
+              const auto slow = [] {
+                  const auto end = hvd::detail::Clock::now() + std::chrono::milliseconds{1};
+                  while (hvd::detail::Clock::now() < end) {
+                  }
+              };
+              for (int i = 0; i < 2; ++i) read(slow);
+              hvd::testing::expect(crawls(), "65 MB/s are slow");
+              for (int i = 0; i < 100'000 && crawls(); ++i) read([] {});
+              hvd::testing::expect(!crawls(), "no time at all is fast");
+          }) == 0);
+}
+
+TEST_CASE("more ranks than inputs are usual") {
+    sweep(
+        [](auto& world) {
+            const auto direct = world.with(hvd::Direct{});
+            const int p = world.size();
+            for (std::size_t n : {3u, 1000u, 20000u}) {
+                std::vector<float> x(n, static_cast<float>(world.rank() + 1));
+                hvd::allreduce(direct, x);
+                for (float e : x) hvd::testing::expect(e == static_cast<float>(p * (p + 1) / 2), "sums");
+                // 256 halves of the last place of 256: rounded at each step they would be lost.
+                std::vector<hvd::bfloat16> y(n, world.rank() == 0 ? hvd::bfloat16{256.0f} : hvd::bfloat16{1.0f});
+                hvd::allreduce(direct, y);
+                const auto sum = static_cast<float>(hvd::bfloat16{static_cast<float>(255 + p)});
+                for (hvd::bfloat16 e : y) hvd::testing::expect(static_cast<float>(e) == sum, "rounded once");
+            }
+        },
+        {64, 65, 66, 130});
+}

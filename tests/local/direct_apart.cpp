@@ -269,3 +269,14 @@ TEST_CASE("a rank that throws in the middle leaves nobody stuck") {
                   }) != 0);
         }
 }
+
+TEST_CASE("a process that was stopped in the middle of a block is not waited for") {
+    CHECK(hvd::launch<hvd::Local>(2, [](auto& world) {
+              const auto comm = apart(world, hvd::Direct{});
+              auto& state = *hvd::detail::direct_state_of(comm.algorithm_state());
+              if (comm.rank() == 1) state.counters(1).busy.value = 7;
+              hvd::barrier(comm);
+              if (comm.rank() == 0) state.withdraw(7);
+              hvd::barrier(comm);
+          }) == 0);
+}

@@ -36,6 +36,32 @@ std::string text_of(F&& f) {
     return {};
 }
 
+// An algorithm whose last rank never does its part.
+struct Unfinished {
+    static constexpr std::string_view name = "unfinished";
+
+    struct State {};
+    template <class T>
+    State prepare(T&) const {
+        return {};
+    }
+
+    struct Run final : hvd::detail::Operation {
+        int last;
+        explicit Run(int peer) : last{peer} {}
+        bool advance() override { return false; }
+        int waiting_for() const override { return last; }
+    };
+    template <class T, class E, class Op>
+    std::unique_ptr<hvd::detail::Operation> start(hvd::Channel<T> channel, State&, std::span<E>, const Op&) const {
+        return std::make_unique<Run>(channel.size() - 1);
+    }
+    template <class T, class E, class Op>
+    void run(hvd::Channel<T> channel, State& state, std::span<E> data, const Op& op) const {
+        hvd::detail::run_started(*this, channel, state, data, op);
+    }
+};
+
 }  // namespace
 
 TEST_CASE("tensors in opposite orders, of random lengths and types, by one plan") {
@@ -360,6 +386,22 @@ TEST_CASE("stall_abort reaches all ranks, the late one when it comes, and a new 
             expect(text.find("rank 1 has submitted 'x' last") != std::string::npos || world.context().board == nullptr,
                    "and what it did last: " + text);
             if (world.rank() != 1) hvd::barrier(world);
+        }
+        hvd::Engine engine{world, {}};
+        engine.allreduce("y", x).wait();
+    });
+}
+
+TEST_CASE("stall_abort also ends what all have submitted and one does not carry on with") {
+    on_engines({2, 3}, [](const World& world, hvd::EngineOptions options) {
+        options.stall_abort = std::chrono::milliseconds{200};
+        const auto unfinished = world.with(Unfinished{});
+        std::vector<float> x(4, 1.0f);
+        {
+            hvd::Engine engine{unfinished, options};
+            const std::string text = text_of<hvd::StallError>([&] { engine.allreduce("x", x).wait(); });
+            expect(text.find("in the middle of 'x'") != std::string::npos, "names the tensor: " + text);
+            expect(text.find("rank " + std::to_string(world.size() - 1)) != std::string::npos, "and the rank: " + text);
         }
         hvd::Engine engine{world, {}};
         engine.allreduce("y", x).wait();

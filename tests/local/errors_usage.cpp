@@ -135,6 +135,47 @@ TEST_CASE("an output that throws when it is resized") {
     });
 }
 
+TEST_CASE("an output that shares memory with the input, other than in place") {
+    on_workers(sizes, [](const World& world) {
+        const auto p = static_cast<std::size_t>(world.size()), r = static_cast<std::size_t>(world.rank());
+        const std::vector<std::size_t> one_each(p, 1);
+        // One rank is wrong, by a vector that would move as it grows, or by views that cross.
+        const auto is_refused = [&](auto&& right, auto&& wrong) {
+            if (r == 1) {
+                const std::string text = expect_throws<hvd::UsageError>(wrong);
+                expect(text.find("share memory") != std::string::npos, text);
+            } else {
+                expect_throws<hvd::MismatchError>(right);
+            }
+            expect_works(world);
+        };
+        std::vector<int> x(p, 1), y;
+        is_refused([&] { hvd::alltoall(world, x, one_each, y); }, [&] { hvd::alltoall(world, x, one_each, x); });
+        is_refused([&] { hvd::allgather(world, x, y); }, [&] { hvd::allgather(world, x, x); });
+        is_refused([&] { hvd::reduce_scatter(world, x, y); }, [&] { hvd::reduce_scatter(world, x, x); });
+        is_refused([&] { hvd::gather(world, x, y, 1); }, [&] { hvd::gather(world, x, x, 1); });
+        is_refused([&] { hvd::scatter(world, x, one_each, y, 1); }, [&] { hvd::scatter(world, x, one_each, x, 1); });
+        std::vector<int> z(p + 1, 1);
+        const std::span<int> first{z.data(), p}, second{z.data() + 1, p};
+        is_refused([&] { hvd::allreduce(world, x, y); }, [&] { hvd::allreduce(world, first, second); });
+
+        // In place, and on ranks where it is not used.
+        std::vector<int> all(p, -1);
+        all[r] = static_cast<int>(r);
+        hvd::allgather(world, std::span<int>{all.data() + r, 1}, std::span<int>{all});
+        for (std::size_t i = 0; i < p; ++i) expect(all[i] == static_cast<int>(i), "allgather in place");
+        hvd::reduce_scatter(world, all, std::span<int>{all.data() + r, 1});
+        expect(all[r] == static_cast<int>(p * r), "reduce_scatter in place");
+        hvd::gather(world, std::span<int>{all.data() + r, 1}, std::span<int>{all}, 1);
+        if (r == 1)
+            for (std::size_t i = 0; i < p; ++i) expect(all[i] == static_cast<int>(p * i), "gather in place");
+        hvd::scatter(world, all, one_each, std::span<int>{all.data() + r, 1}, 1);
+        expect(all[r] == static_cast<int>(p * r), "scatter in place");
+        hvd::scatter_async(world, all, one_each, y, 1).wait();
+        expect(y == std::vector<int>{static_cast<int>(p * r)}, "scatter_async by counts");
+    });
+}
+
 TEST_CASE("alltoall: counts") {
     on_workers(sizes, [](const World& world) {
         const auto p = static_cast<std::size_t>(world.size());

@@ -5,18 +5,11 @@
 #include <string>
 
 #include <hvd/hvd.hpp>
+#include <hvd/testing/expect.hpp>
+
+using hvd::testing::expect_throws;
 
 namespace {
-
-template <class F>
-std::string usage_error(F&& f) {
-    try {
-        f();
-    } catch (const hvd::UsageError& e) {
-        return e.what();
-    }
-    return {};
-}
 
 constexpr auto tree = static_cast<std::size_t>(hvd::detail::Way::Tree);
 constexpr auto ring = static_cast<std::size_t>(hvd::detail::Way::Ring);
@@ -27,6 +20,9 @@ constexpr auto direct = static_cast<std::size_t>(hvd::detail::Way::Direct);
 TEST_CASE("a table survives being written and read") {
     const hvd::AutoTable table{{{0, "tree"}, {4096, "halving_doubling"}, {std::size_t{1} << 40, "ring"}}};
     CHECK(hvd::AutoTable::parse(table.text(), "here").text() == table.text());
+    CHECK(hvd::AutoTable::parse("0 tree\r\n7 ring\r\n", "here").text() == "0 tree\n7 ring\n");
+    CHECK(expect_throws<hvd::UsageError>([] { hvd::AutoTable::load("/"); }).find("cannot be read") !=
+          std::string::npos);
     CHECK(hvd::AutoTable::parse("# a remark\n\n0 direct", "here").text() == "0 direct\n");
     const std::string path = "auto_table_test.txt";
     table.save(path);
@@ -36,21 +32,40 @@ TEST_CASE("a table survives being written and read") {
 
 TEST_CASE("what is no table is refused, with the place and what is wrong") {
     const std::pair<const char*, const char*> wrong[] = {
-        {"", "no rows"},         {"1 tree", "begin at 0"},         {"0 tree\n5 ring\n5 direct", "ascend"},
-        {"0 trees", "'trees'"},  {"nothing", "a number of bytes"}, {"-1 tree", "a number of bytes"},
-        {"0\ttree", "a number"}, {"0 tree ", "'tree '"},
+        {"", "no rows"},
+        {"1 tree", "begin at 0"},
+        {"0 tree\n5 ring\n5 direct", "ascend"},
+        {"0 trees", "'trees'"},
+        {"nothing", "a number of bytes"},
+        {"-1 tree", "a number of bytes"},
+        {"0\ttree", "a number"},
+        {"0 tree ", "'tree '"},
+        {"+0 tree", "a number"},
+        {" 0 tree", "a number"},
+        {"99999999999999999999999999 tree", "a number"},
+        {"0 \x01\x7f", "names '"},
     };
-    for (const auto& [text, words] : wrong) {
+    for (const auto& row : wrong) {
+        const char *text = row.first, *words = row.second;
         CAPTURE(text);
-        const std::string error = usage_error([&] { hvd::AutoTable::parse(text, "its place"); });
+        const std::string error = expect_throws<hvd::UsageError>([&] { hvd::AutoTable::parse(text, "its place"); });
         CHECK(error.find(words) != std::string::npos);
         CHECK(error.find("its place") != std::string::npos);
     }
     std::string many;
     for (int i = 0; i < 17; ++i) many += std::to_string(i) + " ring\n";
-    CHECK(usage_error([&] { hvd::AutoTable::parse(many, "x"); }).find("more than 16") != std::string::npos);
-    CHECK(usage_error([] { hvd::AutoTable::load("/no/such/file"); }).find("/no/such/file") != std::string::npos);
-    CHECK(usage_error([] {
+    CHECK(expect_throws<hvd::UsageError>([&] { hvd::AutoTable::parse(many, "x"); }).find("more than 16") !=
+          std::string::npos);
+    CHECK(expect_throws<hvd::UsageError>([] { hvd::AutoTable::load("/no/such/file"); }).find("/no/such/file") !=
+          std::string::npos);
+    const std::string path = "auto_table_too_long.txt";
+    hvd::AutoTable{{{0, "ring"}}}.save(path);
+    std::FILE* file = std::fopen(path.c_str(), "a");
+    std::fprintf(file, "#%5000s\n4096 direct\n", "");
+    std::fclose(file);
+    CHECK(expect_throws<hvd::UsageError>([&] { hvd::AutoTable::load(path); }).find("longer") != std::string::npos);
+    std::remove(path.c_str());
+    CHECK(expect_throws<hvd::UsageError>([] {
               hvd::AutoTable{{{0, "ring"}}}.save("/no/such/file");
           }).find("written") != std::string::npos);
 }
@@ -88,4 +103,16 @@ TEST_CASE("a table follows from times") {
     table = hvd::detail::table_from(times);
     REQUIRE(table.rows.size() == 2);
     CHECK(table.rows[1].algorithm == "ring");
+}
+
+TEST_CASE("lengths that there was no time for go by what is usual") {
+    hvd::detail::AutoTimes times;
+    times.seconds[0][tree] = 1;
+    CHECK(hvd::detail::table_from(times).text() == "0 tree\n8192 halving_doubling\n524288 ring\n");
+    CHECK(hvd::detail::table_from(times, hvd::detail::Way::Hierarchical).text() ==
+          "0 tree\n8192 halving_doubling\n524288 hierarchical\n");
+    times.seconds[0][ring] = 0.1;
+    CHECK(hvd::detail::table_from(times).text() == "0 ring\n");
+    times.seconds[0][direct] = 0.1;
+    CHECK(hvd::detail::table_from(times).text() == "0 direct\n");
 }

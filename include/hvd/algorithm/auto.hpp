@@ -74,44 +74,54 @@ struct Auto {
     }
 
 private:
+    using Way = detail::Way;
+
     template <Transport T>
-    static std::unique_ptr<detail::Operation> start_way(detail::Way way, Channel<T> channel, State<T>& state,
-                                                        void* data, std::size_t n, Fold fold) {
+    static std::unique_ptr<detail::Operation> start_way(Way way, Channel<T> channel, State<T>& state, void* data,
+                                                        std::size_t n, Fold fold) {
         static constexpr TwoLevel<T> two_level{};
         switch (way) {
-            case detail::Way::Direct:
+            case Way::Direct:
                 return Inside<T>{}.start_fold(channel, *state.inside, data, n, fold);
-            case detail::Way::Hierarchical:
+            case Way::Hierarchical:
                 return two_level.start_fold(channel, *state.two_level, data, n, fold);
-            case detail::Way::Ring:
+            case Way::Ring:
                 return Ring{}.start_fold(channel, state.scratch, data, n, fold);
-            case detail::Way::HalvingDoubling:
+            case Way::HalvingDoubling:
                 return HalvingDoubling{}.start_fold(channel, state.scratch, data, n, fold);
-            case detail::Way::Tree:
+            case Way::Tree:
                 break;
         }
         return Tree{}.start_fold(channel, state.scratch, data, n, fold);
     }
 
     template <Transport T>
-    static detail::Way possible(detail::Way way, const State<T>& state) {
-        using detail::Way;
+    static Way possible(Way way, const State<T>& state) {
         if (way != Way::Direct && way != Way::Hierarchical) return way;
         return state.inside ? Way::Direct : state.two_level ? Way::Hierarchical : Way::Ring;
     }
 
     template <Transport T>
+    void require_like_tables(const Channel<T>& channel, State<T>& state) const {
+        const std::uint64_t own = table ? detail::hash_bytes(detail::hash_begin, table->text()) : 0;
+        std::array<std::uint64_t, 2> greatest{own, ~own};
+        const auto compare = start_way(Way::Tree, channel, state, greatest.data(), 2, Fold::of<std::uint64_t>(max));
+        detail::wait_for(*compare, channel, "the comparison of Auto's tables");
+        if (greatest[0] != ~greatest[1])
+            throw UsageError{"hvd: the ranks have different tables for Auto; give all ranks the same, or none"};
+    }
+
+    template <Transport T>
     AutoReport decide(T& transport, State<T>& state) const {
         using detail::AutoWord;
-        using detail::Way;
-        if (table) return {*table, "given"};
         const Topology& nodes = transport.topology();
+        const Channel<T> channel{transport, detail::setup_tag};
+        if (nodes.size() > 1) require_like_tables(channel, state);
+        if (table) return {*table, "given"};
         if (nodes.size() == 1) return {{{{0, "tree"}}}, "one rank"};
         std::vector<int> shape;
         for (int r = 0; r < nodes.size(); ++r) shape.push_back(nodes.node_of(r));
-        const Channel<T> channel{transport, detail::setup_tag};
-        AutoWord word;
-        if (nodes.size() > 1 && transport.rank() == 0) word = detail::auto_word<T>(shape);
+        AutoWord word = transport.rank() == 0 ? detail::auto_word<T>(shape) : AutoWord{};
         const auto tell =
             start_way(Way::Tree, channel, state, word.bytes.data(), word.bytes.size(), Fold::of<unsigned char>(max));
         detail::wait_for(*tell, channel, "the agreement on Auto's table");
@@ -124,13 +134,14 @@ private:
             return {AutoTable::parse(word.text(), word.origin()), word.origin()};
         }
         std::vector<Way> ways{Way::Tree, Way::HalvingDoubling, Way::Ring};
-        if (state.inside) ways.push_back(Way::Direct);
+        if (state.inside) ways.insert(ways.begin(), Way::Direct);
         if (state.two_level) ways.push_back(Way::Hierarchical);
         const auto times =
             detail::measure_ways(channel, std::move(ways), 0.04, [&](Way way, void* data, std::size_t n, Fold fold) {
                 return start_way(way, channel, state, data, n, fold);
             });
-        const AutoReport measured{detail::table_from(times), "measured", times};
+        const AutoReport measured{detail::table_from(times, state.two_level ? Way::Hierarchical : Way::Ring),
+                                  "measured", times};
         detail::auto_memory<T>().keep(shape, measured);
         return measured;
     }

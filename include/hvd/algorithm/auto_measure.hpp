@@ -10,16 +10,16 @@
 
 namespace hvd::detail {
 
-/// Lengths tried, in bytes, and how often each.
+/// Lengths tried, in bytes, and how often each: first until an algorithm has touched all memory that it has.
 struct AutoTrial {
     std::size_t bytes;
-    int repetitions;
+    int warm_up, repetitions;
 };
-inline constexpr std::array<AutoTrial, 5> auto_trials{{{256, 8},
-                                                       {std::size_t{4} << 10, 8},
-                                                       {std::size_t{64} << 10, 6},
-                                                       {std::size_t{512} << 10, 4},
-                                                       {std::size_t{4} << 20, 3}}};
+inline constexpr std::array<AutoTrial, 5> auto_trials{{{256, 1, 8},
+                                                       {std::size_t{4} << 10, 1, 8},
+                                                       {std::size_t{64} << 10, 1, 6},
+                                                       {std::size_t{512} << 10, 8, 4},
+                                                       {std::size_t{4} << 20, 1, 3}}};
 
 /// What was measured: the slowest rank's best time in seconds; 0 where an algorithm was not tried.
 struct AutoTimes {
@@ -27,54 +27,63 @@ struct AutoTimes {
     double total = 0;
 };
 
-/// All ranks call. `start(way, data, n, fold)` begins an allreduce. Every rank gets the same times. An algorithm that is three
-/// times slower than the best is not tried at greater lengths, and nothing is after `budget` seconds.
+/// All ranks call, and get the same times. `start(way, data, n, fold)` begins an allreduce. `ways` are tried in the order given.
+/// One that is three times slower than the best is not tried at greater lengths. Ends after about `budget` seconds: where each
+/// run takes long, as with more ranks than cores, a single one of each way, or of the first ways, must do.
 template <Transport T, class Start>
 AutoTimes measure_ways(const Channel<T>& channel, std::vector<Way> ways, double budget, Start&& start) {
     const auto seconds_since = [](Clock::time_point t) {
         return std::chrono::duration<double>(Clock::now() - t).count();
     };
+    const auto run = [&](Way way, void* data, std::size_t n, Fold fold) {
+        const auto operation = start(way, data, n, fold);
+        wait_for(*operation, channel, "Auto's measurement");
+    };
+    const auto agree = [&](auto& times) { run(Way::Tree, times.data(), times.size(), Fold::of<double>(max)); };
     const Clock::time_point began = Clock::now();
-    std::vector<float> data(auto_trials.back().bytes / sizeof(float));
+    std::vector<float> data;
     AutoTimes times;
-    for (std::size_t i = 0; i < auto_trials.size(); ++i) {
-        std::array<double, way_count + 1> worst{};
+    for (std::size_t i = 0; i < auto_trials.size() && times.total < budget; ++i) {
+        const AutoTrial& trial = auto_trials[i];
+        data.resize(trial.bytes / sizeof(float));
+        const auto timed = [&](Way way) {
+            const Clock::time_point t = Clock::now();
+            run(way, data.data(), data.size(), Fold::of<float>(sum));
+            return seconds_since(t);
+        };
+        auto& best = times.seconds[i];
         for (const Way way : ways) {
-            double best = 0;
-            for (int k = 0; k <= auto_trials[i].repetitions; ++k) {
-                const Clock::time_point t = Clock::now();
-                const auto operation =
-                    start(way, data.data(), auto_trials[i].bytes / sizeof(float), Fold::of<float>(sum));
-                wait_for(*operation, channel, "Auto's measurement");
-                const double seconds = seconds_since(t);
-                if (k == 1 || (k > 1 && seconds < best)) best = seconds;  // the first is for warming up
+            if (times.total >= budget) break;
+            std::array<double, 2> first{timed(way), 0};
+            first[1] = seconds_since(began);
+            agree(first);
+            times.total = first[1];
+            double& mine = best[static_cast<std::size_t>(way)];
+            mine = first[0];
+            const double affordable = std::max(0.0, (budget - times.total) / first[0]);
+            const int more = static_cast<int>(std::min<double>(trial.warm_up - 1 + trial.repetitions, affordable));
+            for (int k = 1; k <= more; ++k) {
+                const double seconds = timed(way);
+                if (k <= trial.warm_up || seconds < mine) mine = seconds;
             }
-            worst[static_cast<std::size_t>(way)] = best;
         }
-        worst[way_count] = seconds_since(began);
-        const auto agree = start(Way::Tree, worst.data(), worst.size(), Fold::of<double>(max));
-        wait_for(*agree, channel, "Auto's measurement");
-        std::copy_n(worst.begin(), way_count, times.seconds[i].begin());
-        times.total = worst[way_count];
-        double best = 0;
-        for (const Way way : ways) {
-            const double seconds = worst[static_cast<std::size_t>(way)];
-            if (best == 0 || seconds < best) best = seconds;
-        }
-        std::erase_if(ways, [&](Way way) { return worst[static_cast<std::size_t>(way)] > 3 * best; });
-        if (times.total > budget) break;
+        agree(best);
+        const double fastest =
+            *std::min_element(best.begin(), best.end(), [](double a, double b) { return a > 0 && (b <= 0 || a < b); });
+        std::erase_if(ways, [&](Way way) { return best[static_cast<std::size_t>(way)] > 3 * fastest; });
     }
     return times;
 }
 
 /// The fastest at each length; from one to the next at the length where the lines through their times cross. One that is less
 /// than a tenth faster does not count as faster; beside Direct, one that is less than twice as fast, for Direct is many times
-/// faster than measured here when tensors lie in shared memory.
+/// faster than measured here when tensors lie in shared memory. Beyond the lengths that were measured: what is usual, with
+/// `longest` for long tensors.
 template <class Times = AutoTimes>
-AutoTable table_from(const Times& times) {
+AutoTable table_from(const Times& times, Way longest = Way::Ring) {
     AutoTable table;
-    std::size_t last = way_count;
-    for (std::size_t i = 0; i < auto_trials.size(); ++i) {
+    std::size_t last = way_count, i = 0;
+    for (; i < auto_trials.size(); ++i) {
         const auto& now = times.seconds[i];
         std::size_t best = way_count;
         for (std::size_t w = 0; w < way_count; ++w)
@@ -96,6 +105,14 @@ AutoTable table_from(const Times& times) {
         }
         table.rows.push_back({from, std::string{way_names[best]}});
         last = best;
+    }
+    if (last == static_cast<std::size_t>(Way::Direct) || i == 0) return table;
+    for (const auto& [from, way] :
+         {std::pair{std::size_t{8} << 10, Way::HalvingDoubling}, std::pair{std::size_t{512} << 10, longest}}) {
+        const auto w = static_cast<std::size_t>(way);
+        if (from <= auto_trials[i - 1].bytes || w <= last) continue;
+        table.rows.push_back({from, std::string{way_names[w]}});
+        last = w;
     }
     return table;
 }

@@ -1,6 +1,7 @@
 // How a communicator came to the table that its Auto uses; and the tables measured in this process so far.
 #pragma once
 
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -93,7 +94,7 @@ struct AutoWord {
     std::string text() const { return reinterpret_cast<const char*>(bytes.data()) + 2 + origin().size(); }
 };
 
-/// Rank 0's side of it.
+/// Rank 0's side of it. HVD_ALGORITHM comes before HVD_AUTO_TABLE.
 template <class T>
 AutoWord auto_word(const std::vector<int>& shape) {
     AutoWord word;
@@ -107,7 +108,8 @@ AutoWord auto_word(const std::vector<int>& shape) {
         else if (path != nullptr) word.set(AutoWord::Table, "HVD_AUTO_TABLE", AutoTable::load(path).text());
         else if (auto_memory<T>().find(shape, known)) word.set(AutoWord::Table, "measured", known.table.text());
     } catch (const UsageError& e) {
-        word.set(AutoWord::Error, "", e.what());
+        const std::string text{e.what()};
+        word.set(AutoWord::Error, "", name != nullptr ? text : text + "; HVD_AUTO_TABLE names it");
     }
     return word;
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <hvd/core/error.hpp>
@@ -51,6 +52,15 @@ struct AutoTable {
 
 namespace detail {
 
+/// The beginning of what somebody wrote, fit for a message.
+template <class Text = std::string>
+Text printable(std::string_view text) {
+    Text shown{text.substr(0, 40)};
+    for (char& c : shown)
+        if (c < ' ' || c > '~') c = '?';
+    return shown;
+}
+
 /// The table as it is looked up on each call.
 struct AutoRows {
     static constexpr std::size_t most = 16;
@@ -77,7 +87,7 @@ AutoRows rows_of_table(const AutoTable& table, const std::string& source) {
     for (const AutoTable::Row& row : table.rows) {
         std::size_t w = 0;
         while (w < way_count && way_names[w] != row.algorithm) ++w;
-        if (w == way_count) fail("names '" + row.algorithm + "'; give " + std::string{way_list});
+        if (w == way_count) fail("names '" + printable(row.algorithm) + "'; give " + std::string{way_list});
         if (rows.count == 0 ? row.from != 0 : row.from <= rows.from[rows.count - 1])
             fail("must begin at 0 and ascend, and has " + std::to_string(row.from));
         rows.from[rows.count] = row.from;
@@ -92,15 +102,17 @@ template <class Failure>
 AutoTable AutoTable::parse(std::string_view text, const std::string& source) {
     AutoTable table;
     while (!text.empty()) {
-        const std::string line{text.substr(0, text.find('\n'))};
+        std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(line.size() < text.size() ? line.size() + 1 : text.size());
+        if (line.ends_with('\r')) line.remove_suffix(1);
         if (line.empty() || line[0] == '#') continue;
-        char* end = nullptr;
-        const unsigned long long from = std::strtoull(line.c_str(), &end, 10);
-        if (end == line.c_str() || *end != ' ' || line[0] == '-')
-            throw Failure{"hvd: the table for Auto in " + source + " has the line '" + line +
+        std::size_t from = 0;
+        const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), from);
+        const auto digits = static_cast<std::size_t>(end - line.data());
+        if (error != std::errc{} || digits == line.size() || *end != ' ')
+            throw Failure{"hvd: the table for Auto in " + source + " has the line '" + detail::printable(line) +
                           "'; a line is a number of bytes, a space, and " + std::string{detail::way_list}};
-        table.rows.push_back({static_cast<std::size_t>(from), std::string{end + 1}});
+        table.rows.push_back({from, std::string{line.substr(digits + 1)}});
     }
     detail::rows_of_table<Failure>(table, source);
     return table;
@@ -108,10 +120,13 @@ AutoTable AutoTable::parse(std::string_view text, const std::string& source) {
 
 inline AutoTable AutoTable::load(const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "r");
-    if (file == nullptr) throw UsageError{"hvd: the table for Auto in " + path + " cannot be read"};
+    if (file == nullptr) throw UsageError{"hvd: the table for Auto in '" + path + "' cannot be read"};
     std::string text(4096, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), file));
+    const bool is_whole = std::fgetc(file) == EOF, is_read = std::ferror(file) == 0;
     std::fclose(file);
+    if (!is_read) throw UsageError{"hvd: the table for Auto in '" + path + "' cannot be read"};
+    if (!is_whole) throw UsageError{"hvd: the table for Auto in " + path + " is longer than 4096 bytes"};
     return parse(text, path);
 }
 

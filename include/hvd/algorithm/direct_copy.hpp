@@ -16,8 +16,8 @@ namespace hvd::detail {
 class DirectCopy final : public Operation {
 public:
     DirectCopy(DirectState& state, DirectExchange exchange)
-        : state_{state}, x_{std::move(exchange)}, room_{state.slot_bytes / x_.given.size() / 64 * 64} {
-        if (room_ == 0) room_ = state.slot_bytes / x_.given.size();
+        : state_{state}, x_{std::move(exchange)}, room_{std::min(state.slot_bytes / x_.given.size(), block_bytes)} {
+        if (room_ > 64) room_ = room_ / 64 * 64;
     }
     DirectCopy(const DirectCopy&) = delete;
     ~DirectCopy() override {
@@ -107,7 +107,7 @@ private:
         const std::uint64_t block = base_ + copied_in_;
         if (block >= state_.slots && !state_.all_reached(&DirectCounters::copied_out, block - state_.slots + 1, freed_))
             return false;
-        const DirectPace pace{state_, block, longest_};
+        const DirectPace pace{state_, block, std::min(longest_, room_)};
         for (int r = 0; gives_ && r < state_.size; ++r) {
             if (r == state_.rank) continue;
             const DirectPiece& piece = given_to(r);
@@ -128,7 +128,8 @@ private:
             if (n == 0) continue;
             from_ = r;
             if (state_.counters(r).copied_in.value.load(std::memory_order_acquire) < block + 1) return false;
-            std::memcpy(taken_from(r).to + copied_out_ * room_, room(r, block, state_.rank), n);
+            std::byte* to = taken_from(r).to + copied_out_ * room_;
+            DirectPace::measure(state_, block, n, [&] { std::memcpy(to, room(r, block, state_.rank), n); });
         }
         from_ = 0;
         distance_ = 1;
@@ -137,12 +138,11 @@ private:
         return true;
     }
 
-    static constexpr std::size_t stretch = std::size_t{256} << 10, per_call = 4;
+    static constexpr std::size_t stretch = 256 << 10, block_bytes = 64 << 10, per_call = 16;
 
     DirectState& state_;
     DirectExchange x_;
-    std::size_t room_, longest_ = 0, blocks_ = 0, copied_in_ = 0, copied_out_ = 0, at_ = 0;
-    std::uint64_t number_ = 0, base_ = 0;
+    std::size_t room_, longest_ = 0, blocks_ = 0, base_ = 0, copied_in_ = 0, copied_out_ = 0, at_ = 0, number_ = 0;
     int distance_ = 1, from_ = 0, freed_ = 0;
     bool is_planned_ = false, is_open_ = true, gives_ = false, is_done_ = false, is_over_ = false;
 };

@@ -20,8 +20,8 @@ inline void copy_past_caches(std::byte* to, const std::byte* from, std::size_t b
     reduce_many_streaming(reinterpret_cast<unsigned char*>(to), &input, 1, bytes, sum);
 }
 
-/// The writer's side and the reader's side of a block. Short tensors go through the caches; middling ones as the readers
-/// would have it, then past the caches, which is the better of the two or close to it; of long ones the caches let go in time.
+/// The writer's side and the reader's side of a block. Short tensors go through the caches; longer ones, too, unless the
+/// readers find that slow, and then now and again to see whether it still is.
 class DirectPace {
 public:
     /// Begins to write block `number` of a tensor of `bytes`.
@@ -40,7 +40,7 @@ public:
     /// Runs `read()`, which reads `bytes` of the others' block `number`, and takes the time where that says something.
     template <class Read>
     static void measure(DirectState& state, std::uint64_t number, std::size_t bytes, Read&& read) {
-        bool says_something = bytes >= measured_from && bytes < always_from;
+        bool says_something = bytes >= measured_from;
         for (int r = 0; says_something && r < state.size; ++r)
             if (r != state.rank)
                 says_something =
@@ -49,7 +49,7 @@ public:
         const auto began = Clock::now();
         read();
         const std::chrono::duration<double> took = Clock::now() - began;
-        const bool is_slow = took.count() * crawl < static_cast<double>(bytes);
+        const bool is_slow = took.count() * crawl > static_cast<double>(bytes);
         if (is_slow && state.slow_blocks < 4) ++state.slow_blocks;
         if (!is_slow && state.slow_blocks > 0) --state.slow_blocks;
         auto& note = state.counters(state.rank).copied_out.note;
@@ -58,14 +58,12 @@ public:
     }
 
 private:
-    static constexpr std::size_t measured_from = std::size_t{16} << 10, always_from = std::size_t{512} << 10,
-                                 never_from = std::size_t{4} << 20;
+    static constexpr std::size_t measured_from = std::size_t{16} << 10;
     static constexpr double crawl = 3e9;  // bytes per second
     static constexpr std::uint64_t probe_every = 32;
 
     static bool goes_past(const DirectState& state, std::uint64_t number, std::size_t bytes) {
-        if (bytes < measured_from || bytes >= never_from) return false;
-        return bytes >= always_from || (number % probe_every != 0 && others_crawl(state));
+        return bytes >= measured_from && number % probe_every != 0 && others_crawl(state);
     }
 
     static bool others_crawl(const DirectState& state) {

@@ -89,11 +89,16 @@ struct DirectState {
     }
     void rest() const { counters(rank).busy.value.store(0, std::memory_order_release); }
 
-    /// This rank's tensor is about to go: returns when nobody touches it any more, and nobody will.
+    /// This rank's tensor is about to go: returns when nobody touches it any more, and nobody will. Blocks are short, so a
+    /// process that stays at one for a second was stopped or killed there, and is not waited for.
     void withdraw(std::uint64_t number) const {
         counters(rank).withdrawn.value.store(number);
+        const auto began = Clock::now();
         for (int r = 0; r < size; ++r)
-            while (r != rank && counters(r).busy.value.load() == number) ::sched_yield();  // ends with the block
+            while (r != rank && counters(r).busy.value.load() == number) {
+                if (!common_addresses && Clock::now() - began > std::chrono::seconds{1}) return;
+                ::sched_yield();
+            }
     }
 
 private:

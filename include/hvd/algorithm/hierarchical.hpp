@@ -27,6 +27,8 @@ struct Hierarchical {
         T inside = transport.subgroup(nodes.ranks_on_my_node(), 0);
         auto intra_state = intra.prepare(inside);
         State<T> state{std::move(inside), std::move(intra_state)};
+        state.inside_ranks = nodes.ranks_on_my_node();
+        state.between_ranks = nodes.ranks_with_my_place();
         state.shares = static_cast<std::size_t>(nodes.smallest_node());
         state.overlaps = nodes.nodes() > 1 && nodes.nodes() < nodes.size();
         if (nodes.local_rank() < nodes.smallest_node()) {

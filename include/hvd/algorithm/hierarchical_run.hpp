@@ -10,8 +10,7 @@
 #include <hvd/algorithm/ring.hpp>
 #include <hvd/algorithm/work.hpp>
 
-namespace hvd {
-namespace detail {
+namespace hvd::detail {
 
 /// The parts of a communicator that Hierarchical works on. `between` is empty on ranks beyond the smallest node's size.
 template <Transport T, class IntraState, class InterState>
@@ -21,8 +20,9 @@ struct HierarchicalState {
     ScratchState spread{};
     std::optional<T> between{};
     std::optional<InterState> inter{};
-    std::size_t shares = 1;  // how many ranks of each node carry data between nodes
-    bool overlaps = false;   // some node has several ranks, so there is work on both levels
+    std::vector<int> inside_ranks{}, between_ranks{};  // of these, in the whole
+    std::size_t shares = 1;                            // how many ranks of each node carry data between nodes
+    bool overlaps = false;                             // some node has several ranks, so there is work on both levels
 };
 
 /// The data in blocks, each of which is reduced inside the node, then between nodes, then spread inside. While one block is
@@ -40,15 +40,25 @@ public:
 
     bool advance() override {
         for (;;) {
-            if (across_ && across_->advance()) across_.reset(), ++crossed_;
-            if (within_ && within_->advance()) within_.reset(), end_step();
+            if (across_ && across_->advance()) {
+                across_.reset();
+                ++crossed_;
+            }
+            if (within_ && within_->advance()) {
+                within_.reset();
+                end_step();
+            }
             bool began = false;
             if (!across_ && crossed_ < reduced_) began = begin_between();
             if (!within_ && step_ < 2 * count_) began = begin_inside() || began;
             if (!began) return !within_ && step_ == 2 * count_;
         }
     }
-    int waiting_for() const override { return within_ ? within_->waiting_for() : -1; }
+    int waiting_for() const override {
+        const auto& run = within_ ? within_ : across_;
+        const int peer = run ? run->waiting_for() : -1;
+        return peer < 0 ? -1 : (within_ ? state_.inside_ranks : state_.between_ranks)[static_cast<std::size_t>(peer)];
+    }
 
 private:
     struct Block {
@@ -77,7 +87,10 @@ private:
     }
 
     bool begin_between() {
-        if (!state_.between) return ++crossed_, true;
+        if (!state_.between) {
+            ++crossed_;
+            return true;
+        }
         const Block b = block(crossed_);
         const auto rank = static_cast<std::size_t>(inside_.rank());
         across_ = work_.start(algorithm_.inter, Channel<T>{*state_.between, inside_.tag()}, *state_.inter,
@@ -89,7 +102,10 @@ private:
         const bool spreads = is_spread(step_);
         const std::size_t i = block_of(step_);
         if (spreads && crossed_ <= i) return false;
-        if (inside_.size() == 1) return end_step(), true;
+        if (inside_.size() == 1) {
+            end_step();
+            return true;
+        }
         const auto& intra = algorithm_.intra;
         const Block b = block(i);
         const std::size_t element = work_.fold().element();
@@ -113,6 +129,4 @@ private:
     std::unique_ptr<Operation> within_, across_;
 };
 
-}  // namespace detail
-
-}  // namespace hvd
+}  // namespace hvd::detail

@@ -52,7 +52,9 @@ private:
         begin_ = {0};
         for (std::size_t count : counts_) begin_.push_back((total += count) * in_.rows.width);
         Call call = Call::of("allgather output");
-        call.wrong(out_.make_room(in_.rows.shape_with(total), "allgather", context_->rank(), context_->size()));
+        const auto place = static_cast<std::ptrdiff_t>(begin_[static_cast<std::size_t>(context_->rank())]);
+        call.wrong(
+            out_.make_room(in_.rows.shape_with(total), in_, place, "allgather", context_->rank(), context_->size()));
         return agree_later(*context_, channel_, std::move(call));
     }
 
@@ -61,16 +63,15 @@ private:
         std::byte* own = all + begin_[static_cast<std::size_t>(context_->rank())] * in_.scalar.size;
         const std::size_t bytes = in_.size * in_.scalar.size;
         if (bytes > 0 && own != in_.data) std::memmove(own, in_.data, bytes);
-        if (direct_) return copy_rows(all, own, bytes);
+        if (direct_) return copy_rows(all, bytes);
         const RingSchedule schedule{context_->rank(), context_->size(), 1, RingSchedule::Part::Allgather};
         return std::make_unique<ScheduleRun<T, RingSchedule>>(channel_, schedule, Layout{std::move(begin_)}, all,
                                                               Fold::none(in_.scalar.size), context_->pool);
     }
 
-    std::unique_ptr<Operation> copy_rows(std::byte* all, const std::byte* own, std::size_t bytes) {
-        const auto* in = static_cast<const std::byte*>(in_.data);
-        const bool overlaps = in < all + begin_.back() * in_.scalar.size && all < in + bytes;
-        DirectExchange exchange{overlaps ? own : in, {{0, bytes}}, std::vector<DirectPiece>(counts_.size())};
+    std::unique_ptr<Operation> copy_rows(std::byte* all, std::size_t bytes) {
+        DirectExchange exchange{
+            static_cast<const std::byte*>(in_.data), {{0, bytes}}, std::vector<DirectPiece>(counts_.size())};
         for (std::size_t r = 0; r < counts_.size(); ++r) {
             if (static_cast<int>(r) == context_->rank()) continue;
             exchange.taken[r] = {0, in_.bytes_of(counts_[r]), all + begin_[r] * in_.scalar.size};

@@ -97,7 +97,7 @@ template <class T, class A, class In, class Out, class F>
 decltype(auto) with_elements(const Communicator<T, A>& comm, const In& in, Out& out, std::string_view name, F&& f) {
     std::string error;
     if (static_cast<const void*>(std::addressof(in)) != static_cast<const void*>(std::addressof(out)))
-        error = Output::of(out).make_room(shape_of(in), name, comm.rank(), comm.size());
+        error = Output::of(out).make_room(shape_of(in), Input::of(in), 0, name, comm.rank(), comm.size());
     return f(const_data_of(in), std::span<tensor_value_t<Out>>{data_of(out), size_of(in)}, std::move(error));
 }
 

@@ -87,7 +87,7 @@ private:
             total += rows.count;
         }
         Call call = Call::of("alltoall output");
-        call.wrong(out_.make_room(in_.rows.shape_with(total), "alltoall", context_->rank(), context_->size()));
+        call.wrong(out_.make_room(in_.rows.shape_with(total), in_, {}, "alltoall", context_->rank(), context_->size()));
         return agree_later(*context_, channel_, std::move(call));
     }
 

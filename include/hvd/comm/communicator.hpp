@@ -166,8 +166,8 @@ private:
     void prepare(A algorithm) {
         auto state = algorithm.prepare(context_->transport);
         prepared_ = std::shared_ptr<Prepared>{new Prepared{std::move(algorithm), std::move(state)}};
-        if constexpr (requires { detail::direct_state_of(prepared_->state); }) {
-            detail::DirectState* direct = detail::direct_state_of(prepared_->state);
+        if constexpr (requires { direct_state_of(prepared_->state); }) {
+            detail::DirectState* direct = direct_state_of(prepared_->state);
             if (context_->board && !context_->direct && direct != nullptr && direct->region)
                 context_->direct = {prepared_, direct};
         }

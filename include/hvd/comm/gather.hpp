@@ -65,9 +65,12 @@ private:
         Call call = Call::of("gather output");
         if (is_root()) {
             counts_[static_cast<std::size_t>(root_)] = in_.rows.count;
-            std::size_t total = 0;
-            for (std::size_t count : counts_) total += count;
-            call.wrong(out_.make_room(in_.rows.shape_with(total), "gather", context_->rank(), context_->size()));
+            std::size_t total = 0, own = 0;
+            for (std::size_t r = 0; r < counts_.size(); total += counts_[r++])
+                if (static_cast<int>(r) == root_) own = total;
+            const auto place = static_cast<std::ptrdiff_t>(own * in_.rows.width);
+            call.wrong(
+                out_.make_room(in_.rows.shape_with(total), in_, place, "gather", context_->rank(), context_->size()));
         }
         return agree_later(*context_, channel_, std::move(call));
     }

@@ -1,8 +1,12 @@
 // Tensors without their types: rows that go in, and outputs whose length a collective finds out.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,13 +87,22 @@ public:
     const Rows& rows() const { return rows_; }
     bool can_grow() const { return resize_ != nullptr; }
 
-    /// Resizes to `shape`, or returns the sentence when a fixed output is too short for it.
-    std::string make_room(const std::vector<std::size_t>& shape, std::string_view name, int rank, int ranks) {
+    /// Where the input may lie in memory of the output: so many elements behind its beginning, or nowhere.
+    using Place = std::optional<std::ptrdiff_t>;
+
+    /// Resizes to `shape`, or returns the sentence when a fixed output is too short for it, or when it shares memory with
+    /// `in`, what this rank reads, other than in place.
+    std::string make_room(const std::vector<std::size_t>& shape, const Input& in, Place place, std::string_view name,
+                          int rank, int ranks) {
         const std::size_t count = count_of(shape);
+        const bool resizes = resize_ != nullptr && (size_ != count || !has_shape(shape));
+        if (overlaps(in, resizes ? size_ : std::min(size_, count)) && (resizes || !lies_at(place, in)))
+            return located(std::string{name}, rank, ranks,
+                           "the input and the output share memory; give a tensor of its own for the result");
         // What resizing throws must reach the other ranks, which wait for this one.
         std::string thrown;
         try {
-            if (resize_ != nullptr && (size_ != count || !has_shape(shape))) resize_(*this, shape);
+            if (resizes) resize_(*this, shape);
         } catch (const std::exception& e) {
             thrown = std::string{" threw: "} + e.what();
         } catch (...) {
@@ -110,6 +123,17 @@ private:
         data_ = data_of(x);
         size_ = size_of(x);
         rows_ = rows_of(x);
+    }
+
+    bool overlaps(const Input& in, std::size_t count) const {
+        const std::size_t own = count * in.scalar.size, other = in.size * in.scalar.size;
+        const auto begin = reinterpret_cast<std::uintptr_t>(data_), at = reinterpret_cast<std::uintptr_t>(in.data);
+        return own > 0 && other > 0 && at < begin + own && begin < at + other;
+    }
+    bool lies_at(Place place, const Input& in) const {
+        if (!place) return false;
+        const std::ptrdiff_t bytes = *place * static_cast<std::ptrdiff_t>(in.scalar.size);
+        return reinterpret_cast<std::intptr_t>(in.data) == reinterpret_cast<std::intptr_t>(data_) + bytes;
     }
 
     static std::size_t count_of(const std::vector<std::size_t>& shape) {

@@ -77,7 +77,8 @@ private:
         call.elements(scalar_info<E>).count(in_.rows.count).trailing(in_.rows.trailing).template operation<Op>();
         call.scaled(options_).wrong(in_.error("reduce_scatter", rank, size));
         const std::size_t own = split_begin(in_.rows.count, p, r + 1) - split_begin(in_.rows.count, p, r);
-        call.wrong(out_.make_room(in_.rows.shape_with(own), "reduce_scatter", rank, size));
+        const auto place = -static_cast<std::ptrdiff_t>(begin_[r]);
+        call.wrong(out_.make_room(in_.rows.shape_with(own), in_, place, "reduce_scatter", rank, size));
         return call;
     }
 

@@ -136,7 +136,11 @@ private:
                                "; make them equal"));
         } else {
             if (rows.trailing.empty() && told_.width != 1) rows.trailing = {told_.width};
-            call.wrong(out_.make_room(rows.shape_with(told_.rows), "scatter", context_->rank(), context_->size()));
+            Input read = in_;
+            if (!is_root()) read.size = 0;
+            const auto place = -static_cast<std::ptrdiff_t>(told_.first * told_.width);
+            call.wrong(out_.make_room(rows.shape_with(told_.rows), read, place, "scatter", context_->rank(),
+                                      context_->size()));
         }
         return agree_later(*context_, channel_, std::move(call));
     }
@@ -206,18 +210,33 @@ void scatter(const Communicator<T, A>& comm, const In& in, std::span<const std::
     if constexpr (detail::explain_in_and_out<In, Out>()) detail::scatter_rows(comm, in, counts, out, root);
 }
 
+namespace detail {
+
+template <class T, class A, class In, class Out>
+Request begin_scatter(const Communicator<T, A>& comm, const In& in, std::optional<std::span<const std::size_t>> counts,
+                      Out& out, int root) {
+    return begin_async(
+        comm, std::make_unique<ScatterTask<T>>(comm.shared_context(), Input::of(in), counts, Output::of(out), root),
+        "scatter");
+}
+
+}  // namespace detail
+
 /// Begins a scatter by the lengths of the outputs; both tensors must outlive it.
 template <class T, class A, class In, class Out>
 Request scatter_async(const Communicator<T, A>& comm, In&& in, Out&& out, int root) {
-    if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
-        return detail::begin_async(
-            comm,
-            std::make_unique<detail::ScatterTask<T>>(comm.shared_context(), detail::Input::of(in), std::nullopt,
-                                                     detail::Output::of(out), root),
-            "scatter");
-    } else {
-        return {};
-    }
+    if constexpr (detail::explain_lasting_in_and_out<In, Out>())
+        return detail::begin_scatter(comm, in, std::nullopt, out, root);
+    else return {};
+}
+
+/// Begins a scatter by `counts`, which need not last.
+template <class T, class A, class In, class Out>
+Request scatter_async(const Communicator<T, A>& comm, In&& in, std::span<const std::size_t> counts, Out&& out,
+                      int root) {
+    if constexpr (detail::explain_lasting_in_and_out<In, Out>())
+        return detail::begin_scatter(comm, in, counts, out, root);
+    else return {};
 }
 
 }  // namespace hvd

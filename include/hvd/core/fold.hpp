@@ -30,13 +30,17 @@ public:
         fold.element_ = sizeof(T);
         fold.op_ = std::addressof(op);
         fold.many_ = [](void* out, const void* const* inputs, std::size_t count, std::size_t n, const void* o) {
-            constexpr std::size_t most = 64;  // more in several goes
-            const T* typed[most];
-            for (std::size_t first = 0; first < count;) {
-                std::size_t k = 0;
-                if (first > 0) typed[k++] = static_cast<const T*>(out);
-                while (k < most && first < count) typed[k++] = static_cast<const T*>(inputs[first++]);
-                detail::reduce_many(static_cast<T*>(out), typed, k, n, *static_cast<const Op*>(o));
+            // All in one go, since a first one would overwrite an input that is `out`.
+            constexpr std::size_t few = 64;
+            const auto reduce = [&](const T** typed) {
+                for (std::size_t i = 0; i < count; ++i) typed[i] = static_cast<const T*>(inputs[i]);
+                detail::reduce_many(static_cast<T*>(out), typed, count, n, *static_cast<const Op*>(o));
+            };
+            if (count <= few) {
+                const T* typed[few];
+                reduce(typed);
+            } else {
+                reduce(std::make_unique<const T*[]>(count).get());
             }
         };
         fold.pair_ = [](void* out, const void* a, const void* b, std::size_t n, const void* o) {
@@ -67,7 +71,7 @@ public:
     void operator()(void* out, const void* a, const void* b, std::size_t n) const { pair_(out, a, b, n, op_); }
 
     /// out[i] = inputs[0][i] op inputs[1][i] op ..., from left to right; 16-bit floats are rounded once. `out` may be one of
-    /// the first 64 inputs.
+    /// them.
     void many(void* out, const void* const* inputs, std::size_t count, std::size_t n) const {
         many_(out, inputs, count, n, op_);
     }

@@ -169,7 +169,7 @@ private:
         ++rounds_;
         const std::uint64_t signature = wants_bucket_ ? planner_.next_signature() : talk_signature;
         exchange_.emplace(comm_.context().next_channel(), CallHeader{signature, 0}, comm_.context().board);
-        exchange_began_ = Clock::now();
+        phase_began_ = Clock::now();
         phase_ = Phase::Exchange;
         return true;
     }
@@ -197,6 +197,7 @@ private:
             Input{own_report_.data(), own_report_.size(), scalar_info<unsigned char>, Rows{own_report_.size(), 1, {}}},
             Output::of_bytes(all_reports_, 1));
         phase_ = Phase::Reports;
+        phase_began_ = Clock::now();
     }
 
     void read_reports() {
@@ -241,7 +242,7 @@ private:
 
     void begin_bucket() {
         phase_ = Phase::Run;
-        bucket_began_ = Clock::now();
+        phase_began_ = Clock::now();
         const Bucket& bucket = *agenda_.front();
         const Channel<T> channel = comm_.context().next_channel();
         current_ = as_planned_ ? pending.take_next() : pending.take(bucket);
@@ -291,8 +292,8 @@ private:
         const auto now = Clock::now();
         if (timeline.is_on())
             for (const auto& entry : current_) {
-                timeline.span(entry->name(), "WAIT", entry->submitted, bucket_began_);
-                timeline.span(entry->name(), entry->metadata().text.c_str(), bucket_began_, now);
+                timeline.span(entry->name(), "WAIT", entry->submitted, phase_began_);
+                timeline.span(entry->name(), entry->metadata().text.c_str(), phase_began_, now);
             }
         if (as_planned_) {
             const std::size_t steps = planner_.reused() + planner_.made();
@@ -316,14 +317,13 @@ private:
         if (notices_.receive(notice)) hear(notice);
         check_for_the_gone();
         const auto now = Clock::now();
-        const bool stalls = phase_ == Phase::Exchange || wish() == Wish::Talk;
-        if (!stalls || is_joined_) return;
+        if (is_joined_ || (phase_ == Phase::Idle && wish() != Wish::Talk)) return;
         const auto since = pending.oldest(now);
         const std::chrono::duration<double> waited =
-            now - (phase_ == Phase::Exchange ? std::max(since, exchange_began_) : since);
+            now - (phase_ == Phase::Idle ? since : std::max(since, phase_began_));
         const auto text = [&] {
-            std::vector<int> missing;
-            if (exchange_) missing = exchange_->missing();
+            if (run_) return under_way_text(pending.names(6), run_->waiting_for(), waited);
+            const std::vector<int> missing = exchange_ ? exchange_->missing() : std::vector<int>{};
             return stall_text(pending, notices_, missing.empty() ? lacking_ : missing, waited, recent_);
         };
         if (settings.stall_warning.count() > 0 && waited >= settings.stall_warning && !has_warned_) {
@@ -379,7 +379,7 @@ private:
     std::optional<Exchange<T>> exchange_;
     bool wants_bucket_ = false, as_planned_ = false, has_warned_ = false;
     std::uint64_t rounds_ = 0;
-    Clock::time_point exchange_began_{}, bucket_began_{}, next_talk_{};
+    Clock::time_point phase_began_{}, next_talk_{};
     std::vector<std::byte> own_report_, all_reports_;
     Decision decision_;
     std::unordered_map<std::string, Metadata> metadata_;

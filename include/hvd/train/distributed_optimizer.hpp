@@ -227,7 +227,7 @@ private:
                                                std::to_string(slots_.size()))};
         require_not_synchronized(call);
         if (is_last_pass()) require_like_window(call, false);
-        if (slots_[i]->is_announced() || (!early_.empty() && early_.count(slots_[i]->name()) != 0))
+        if (slots_[i]->is_announced() || early_.count(slots_[i]->name()) != 0)
             throw UsageError{
                 located(call, "gradient '" + slots_[i]->name() + "' is announced twice in one step; announce it once")};
         with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
@@ -299,15 +299,17 @@ private:
             engine_.allreduce("weight of the batch", std::span<double>{&total_, 1}, sum).wait();
             if (total_ == 0) total_ = 1;
         }
-        for (const auto& slot : slots_)
-            if (!slot->is_announced()) unannounced_.push_back(slot->name());
-        for (std::size_t i = slots_.size();
-             i-- > 0;) {  // the last first, as backward makes them ready: a plan for both
+        places_.clear();
+        for_each_gradient([&](Slot& slot, void* data, std::size_t n) {
+            places_.emplace_back(data, n);
+            if (!slot.is_announced()) unannounced_.push_back(slot.name());
+        });
+        // The last first, as backward makes them ready, so that one plan serves steps with and without announcements.
+        for (std::size_t i = slots_.size(); i-- > 0;) {
             if (slots_[i]->is_announced()) continue;
-            with_gradient(i, [&](Slot& slot, void* data, std::size_t n) {
-                conclude(slot, data, n, weight, is_weighted);
-                slot.begin(engine_, data, n, is_weighted ? Reduction::Sum : options_.op, bound_.place(i));
-            });
+            const auto [data, n] = places_[i];
+            conclude(*slots_[i], data, n, weight, is_weighted);
+            slots_[i]->begin(engine_, data, n, is_weighted ? Reduction::Sum : options_.op, bound_.place(i));
         }
         std::exception_ptr first;
         overflows_ = 0;
@@ -344,6 +346,7 @@ private:
     detail::StateShare share_;
     std::unordered_map<std::string, bool> early_;  // announced in a pass that does not communicate
     std::vector<std::string> unannounced_;
+    std::vector<std::pair<void*, std::size_t>> places_;  // of the gradients, in this step
     std::size_t passes_ = 0, no_sync_ = 0, overflows_ = 0;
     double weights_ = 0, total_ = 1;
     bool is_weighted_ = false, synchronized_ = false, has_warned_ = false;

@@ -72,7 +72,9 @@ private:
         MPI_Finalized(&finalised);
         if (finalised) return;
         if (jobs_ > 0) {
-            std::fprintf(stderr, "hvd: a worker left the program in the middle of the job, so the job ends\n");
+            int rank = 0;
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            std::fprintf(stderr, "hvd: rank %d left the program in the middle of the job, so the job ends\n", rank);
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
         if (ours_) MPI_Finalize();
