@@ -65,6 +65,8 @@ int launch_on(const LaunchOptions& options, F& body) {
             return 1;
         }
         return launch_local<A>(workers, options, body);
+    } else if (options.elastic) {
+        return launch_elastic_mpi<A>(options, body, [&options] { return local_workers(options); });
     } else {
         return launch_mpi<A>(options, body);
     }
@@ -75,7 +77,7 @@ template <bool Enabled, class A, class F>
 int launch_anywhere(const LaunchOptions& options, F& body) {
     const auto launcher = launcher_info();
     if constexpr (Enabled) {
-        if (launcher) return launch_on<BasicMpi<Enabled>, A>(options, body);
+        if (launcher || options.elastic) return launch_on<BasicMpi<Enabled>, A>(options, body);
     } else if (launcher && launcher->size > 1) {
         if (launcher->rank == 0)
             std::fprintf(stderr,
@@ -93,6 +95,8 @@ int launch_anywhere(const LaunchOptions& options, F& body) {
 /// exit code for main: 0, or 1 when a worker threw, whose words are then printed, or an HVD_* variable is wrong. With
 /// hvd::Local workers are threads of this process; with hvd::Mpi the processes that mpiexec started, of which there must be
 /// as many.
+/// With `.elastic` hvd::Mpi needs no launcher: this process starts the workers by mpiexec, as often as it takes, and runs no
+/// body itself; see docs/faults.md.
 /// Throws UsageError when the options in the code are wrong.
 template <class T, class A = Auto, class F>
 int launch(int workers, F&& body, LaunchOptions options = {}) {

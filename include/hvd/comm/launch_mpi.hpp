@@ -5,10 +5,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <hvd/comm/launch_local.hpp>
+#include <hvd/elastic/supervisor.hpp>
 #include <hvd/transport/mpi.hpp>
 
 namespace hvd::detail {
@@ -30,17 +33,65 @@ inline void abort_when_heard() {
     MPI_Abort(MPI_COMM_WORLD, 1);  // the others leave their waits at once
 }
 
+inline void say_after_output(const std::string& text) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+/// Counts the elastic launches of this program: those of its workers stand for the same in its supervisor.
+inline int next_elastic_launch() {
+    static int count = 0;
+    return ++count;
+}
+
+/// What this process is told about the state of its job, when it has a supervisor.
+template <class T, class A>
+void keep_supervised_state(const Communicator<T, A>& world, SupervisedWorker& supervised,
+                           const LaunchOptions& options) {
+    StateSetting setting = supervised.setting(static_cast<std::size_t>(world.local_rank()),
+                                              static_cast<std::size_t>(world.local_size()), world.size());
+    if (!setting.saved && !options.checkpoint.empty())
+        setting.saved = read_checkpoint(options.checkpoint, world.rank() == 0);
+    keep_state(world, std::move(setting));
+}
+
+/// The body in a worker that a supervisor started. An exception ends this process, and the supervisor the others.
+template <class A, class F>
+int run_supervised(SupervisedWorker& supervised, const LaunchOptions& options, F& body) {
+    try {
+        MpiProcess& process = MpiProcess::instance();
+        process.is_supervised([] { SupervisedWorker::find()->enter(WorkerPhase::Exiting); });
+        process.job_begins();
+        check_environment();
+        {
+            Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node}, A{},
+                                                  CommunicatorOptions{options.checks}};
+            keep_supervised_state(world, supervised, options);
+            supervised.enter(WorkerPhase::Running);
+            fault_point("body: before it", world.rank());
+            body(world);
+            fault_point("body: after it", world.rank());
+            supervised.enter(WorkerPhase::Leaving);
+            leave_together(world);
+            fault_point("body: all have left it", world.rank());
+        }
+        supervised.enter(WorkerPhase::Returned);
+        process.job_ends();
+        return 0;
+    } catch (const TransportError& e) {
+        supervised.leave_by_exception(e.what(), true);
+    } catch (...) {
+        supervised.leave_by_exception(current_exception_text(), false);
+    }
+}
+
 template <class A, class F>
 int launch_mpi(const LaunchOptions& options, F& body) {
-    const auto say = [](const std::string& text) {
-        std::fflush(stdout);
-        std::fprintf(stderr, "%s\n", text.c_str());
-    };
     MpiProcess* process = nullptr;
     try {
         process = &MpiProcess::instance();
     } catch (const Error& e) {
-        say(e.what());
+        say_after_output(e.what());
         return 1;
     }
     int rank = 0, size = 1;
@@ -50,6 +101,10 @@ int launch_mpi(const LaunchOptions& options, F& body) {
         throw UsageError{"hvd: launch is to run " + std::to_string(options.workers) +
                          " workers, but the launcher started " + std::to_string(size) +
                          "; leave .workers out or start as many"};
+    if (options.elastic && rank == 0)
+        say_after_output(
+            "hvd: an MPI launcher started this job, which cannot start itself again when a worker dies, and trains "
+            "without; start the program without the launcher for that");
     process->job_begins();
     try {
         check_environment();
@@ -59,14 +114,39 @@ int launch_mpi(const LaunchOptions& options, F& body) {
         leave_together(world);
     } catch (...) {
         wait_for_the_cause();
-        say("hvd: rank " + std::to_string(rank) + " of " + std::to_string(size) +
-            " failed, so this job ends: " + current_exception_text());
+        say_after_output("hvd: rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                         " failed, so this job ends: " + current_exception_text());
         if (size > 1) abort_when_heard();
         process->job_ends();
         return 1;
     }
     process->job_ends();
     return 0;
+}
+
+/// Whoever the user starts is the supervisor, and starts this program again under mpiexec. `workers()`: how many.
+template <class A, class F, class Workers>
+int launch_elastic_mpi(const LaunchOptions& options, F& body, Workers workers) {
+#ifdef OPEN_MPI
+    constexpr MpiKind kind = MpiKind::OpenMpi;
+#else
+    constexpr MpiKind kind = MpiKind::Mpich;
+#endif
+    SupervisedWorker* const supervised = SupervisedWorker::find();
+    if (supervised == nullptr && launcher_info()) return launch_mpi<A>(options, body);
+    const int number = next_elastic_launch();
+    if (supervised != nullptr) {
+        if (number < supervised->launch()) return 0;      // it has been done by the workers of an earlier one
+        if (number > supervised->launch()) std::exit(0);  // is done by those of a later one
+        return run_supervised<A>(*supervised, options, body);
+    }
+    try {
+        check_environment();
+        return supervise(options, workers(), kind, number);
+    } catch (const UsageError& e) {
+        say_after_output(e.what());
+        return 1;
+    }
 }
 
 }  // namespace hvd::detail

@@ -14,14 +14,23 @@
 
 namespace hvd::detail {
 
-/// How far a worker is. Whoever ends before Returned is dead, unless it threw.
-enum class WorkerPhase : std::uint32_t { Absent, Launching, Running, Returned, Threw };
+/// How far a worker is. Whoever ends before Leaving is dead, unless it threw.
+enum class WorkerPhase : std::uint32_t {
+    Absent,
+    Launching,
+    Running,   // in the body
+    Leaving,   // has returned from it, perhaps before others
+    Returned,  // in the program's code after launch
+    Exiting,   // in the end of MPI
+    Threw,
+};
 
 struct alignas(64) WorkerRecord {
     std::atomic<int> pid;
     std::atomic<WorkerPhase> phase;
     std::atomic<std::uint64_t> pulse;         // its sign of life
     std::atomic<std::uint32_t> is_transport;  // what it threw may be the consequence of another's end
+    std::atomic<std::int64_t> thrown;         // when
     int origin, slots[2];                     // for this life; see StateSetting and StateStore
     char text[1024];                          // of what it threw
 };
@@ -51,6 +60,7 @@ struct ControlPage {
             r.phase.store(WorkerPhase::Absent);
             r.pulse.store(0);
             r.is_transport.store(0);
+            r.thrown.store(0);
             r.text[0] = '\0';
         }
     }
@@ -60,14 +70,15 @@ struct ControlPage {
 inline constexpr const char* supervisor_variable = "HVD_SUPERVISOR";
 
 struct SupervisorAddress {
-    int process = 0, page = 0;
+    int process = 0, page = 0, launch = 0;  // launch: which of those that the program calls, from 1
     unsigned long long life = 0;
 
     std::string text() const {
-        return std::to_string(process) + ":" + std::to_string(page) + ":" + std::to_string(life);
+        return std::to_string(process) + ":" + std::to_string(page) + ":" + std::to_string(launch) + ":" +
+               std::to_string(life);
     }
-    static bool read(const char* text, SupervisorAddress& address) {
-        return std::sscanf(text, "%d:%d:%llu", &address.process, &address.page, &address.life) == 3;
+    static bool read(const char* text, SupervisorAddress& a) {
+        return std::sscanf(text, "%d:%d:%d:%llu", &a.process, &a.page, &a.launch, &a.life) == 4;
     }
 };
 

@@ -43,9 +43,9 @@ inline std::vector<std::string> mpi_launcher(MpiKind kind, const std::string& ho
                              "', which begins with no program; give an mpiexec and its arguments"};
         command[0] = find_program(command[0]);
     } else {
-        const std::vector<const char*> names = kind == MpiKind::OpenMpi
-            ? std::vector<const char*>{"mpiexec.openmpi", "mpirun.openmpi", "mpiexec"}
-            : std::vector<const char*>{"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
+        const std::vector<const char*> names =
+            kind == MpiKind::OpenMpi ? std::vector<const char*>{"mpiexec.openmpi", "mpirun.openmpi", "mpiexec"}
+                                     : std::vector<const char*>{"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
         for (const char* name : names)
             if (command.empty() && !find_program(name).empty()) command.push_back(find_program(name));
         if (command.empty())
@@ -75,12 +75,18 @@ inline std::vector<std::string> own_command() {
 }
 
 /// The shell's part: it says its own number (that of its process group) and how the worker ended, and stays until the
-/// supervisor lets it go, so that the launcher kills nobody before all is known.
+/// supervisor lets it go, so that the launcher kills nobody before all is known. The shell's own end is always a good one, of
+/// which the launcher makes no words.
 inline std::string reporting_script(const std::string& reports, const std::string& hold) {
-    return "exec 4>&2 2>/dev/null; r=${PMI_RANK-${OMPI_COMM_WORLD_RANK-${PMIX_RANK-0}}}; "
-           "echo \"$r start $$\" >" + reports + " || exit 1; "
-           "\"$0\" \"$@\" 2>&4 4>&-; s=$?; "
-           "echo \"$r end $s\" >" + reports + "; read x <" + hold + "; exit $s";
+    return "exec 4>&2 2>/dev/null; r=${PMI_RANK-${OMPI_COMM_WORLD_RANK-${PMIX_RANK-0}}}; if ! test -w " + reports +
+           "; then echo \"hvd: a worker on $(uname -n) does not find its supervisor, which runs on another machine or has "
+           "ended; an elastic job keeps its state in the memory of one machine, so give it hosts of this one\" >&4; "
+           "exit 1; fi; echo \"$r start $$\" >" +
+           reports +
+           " || exit 1; "
+           "(exec \"$0\" \"$@\" 2>&4 4>&-); s=$?; "
+           "echo \"$r end $s\" >" +
+           reports + "; read x <" + hold + "; exit 0";
 }
 
 }  // namespace hvd::detail

@@ -16,13 +16,13 @@ namespace hvd::detail {
 
 /// The death of one worker. `cause` follows "rank 3": "was killed by SIGKILL".
 struct Loss {
-    int rank = 0;
+    int rank = 0;  // -1: nobody's, as when the launcher ends
     std::string cause;
     std::uint64_t step = 0;  // in which it died, counted from 1
 
     bool is_like(const Loss& other) const { return rank == other.rank && step == other.step && cause == other.cause; }
     std::string text() const {
-        return "rank " + std::to_string(rank) + " " + cause + " in step " + std::to_string(step);
+        return (rank < 0 ? cause : "rank " + std::to_string(rank) + " " + cause) + " in step " + std::to_string(step);
     }
 };
 

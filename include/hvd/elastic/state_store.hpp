@@ -61,13 +61,26 @@ public:
             state.workers = static_cast<int>(header->workers);
             read_slot(*header, state);
         }
-        for (SavedEntry& entry : state.entries)
-            std::sort(entry.pieces.begin(), entry.pieces.end(),
-                      [](const SavedPiece& a, const SavedPiece& b) { return a.from < b.from; });
+        for (SavedEntry& entry : state.entries) put_in_order(entry.pieces);
         return state;
     }
 
 private:
+    /// Each node has a share of everything: what comes again is left out.
+    static void put_in_order(std::vector<SavedPiece>& pieces) {
+        std::sort(pieces.begin(), pieces.end(),
+                  [](const SavedPiece& a, const SavedPiece& b) { return a.from < b.from; });
+        std::vector<SavedPiece> once;
+        std::size_t end = 0;
+        for (const SavedPiece& piece : pieces) {
+            const std::size_t known = end - piece.from;  // pieces leave no gaps
+            if (piece.bytes <= known) continue;
+            once.push_back({end, piece.bytes - known, piece.data + known});
+            end = piece.from + piece.bytes;
+        }
+        pieces = std::move(once);
+    }
+
     /// Those that are there, in the order of the ranks.
     std::vector<const SlotHeader*> shares(const CommitKey& key) {
         std::vector<const SlotHeader*> found;

@@ -28,27 +28,28 @@ inline int open_process(int pid) { return static_cast<int>(::syscall(SYS_pidfd_o
 
 class SupervisedWorker {
 public:
-    /// Nothing when this process has no supervisor. Begins to give the sign of life.
-    static std::unique_ptr<SupervisedWorker> from_environment() {
-        const char* text = std::getenv(supervisor_variable);
-        const auto launcher = launcher_info();
-        SupervisorAddress address;
-        if (text == nullptr || !launcher || !SupervisorAddress::read(text, address)) return nullptr;
-        return std::unique_ptr<SupervisedWorker>{new SupervisedWorker{address, launcher->rank}};
+    /// This process's, or nothing when it has no supervisor. The first call begins to give the sign of life, which ends with
+    /// the process.
+    static SupervisedWorker* find() {
+        static SupervisedWorker* const worker = from_environment();
+        return worker;
     }
     SupervisedWorker(const SupervisedWorker&) = delete;
     SupervisedWorker& operator=(const SupervisedWorker&) = delete;
-    ~SupervisedWorker() {
-        ends_.store(true);
-        if (heart_.joinable()) heart_.join();
-    }
 
-    void enter(WorkerPhase phase) { record_->phase.store(phase); }
+    /// Which launch of the program this worker is for, from 1.
+    int launch() const { return address_.launch; }
+
+    void enter(WorkerPhase phase) {
+        if (phase >= WorkerPhase::Leaving) std::fflush(nullptr);  // who dies from here on is not started again
+        record_->phase.store(phase);
+    }
 
     /// What this worker has thrown ends the job, if it is no consequence of another's death. Does not return.
     [[noreturn]] void leave_by_exception(const std::string& text, bool is_transport) {
         std::snprintf(record_->text, sizeof record_->text, "%s", text.c_str());
         record_->is_transport.store(is_transport ? 1 : 0);
+        record_->thrown.store(Progress::now());
         enter(WorkerPhase::Threw);
         std::fflush(nullptr);
         ::_exit(1);  // destructors of MPI would wait for the others
@@ -73,12 +74,18 @@ public:
         setting.store = std::make_shared<StateStore>(address_.process, numbers);
         setting.origin = record_->origin;
         if (page_->has_state != 0) setting.saved = setting.store->read(page_->newest);
-        if (rank_ == 0)
-            setting.committed = [page = page_](std::uint64_t number) { page->progress.committed(number); };
+        if (rank_ == 0) setting.committed = [page = page_](std::uint64_t number) { page->progress.committed(number); };
         return setting;
     }
 
 private:
+    static SupervisedWorker* from_environment() {
+        const char* text = std::getenv(supervisor_variable);
+        const auto launcher = launcher_info();
+        SupervisorAddress address;
+        if (text == nullptr || !launcher || !SupervisorAddress::read(text, address)) return nullptr;
+        return new SupervisedWorker{address, launcher->rank};
+    }
     SupervisedWorker(SupervisorAddress address, int rank) : address_{address}, rank_{rank} {
         // Whatever started this process and is killed takes it along: the shell that reports its end.
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -96,7 +103,7 @@ private:
         record_ = &page_->record(rank);
         record_->pid.store(static_cast<int>(::getpid()));
         enter(WorkerPhase::Launching);
-        heart_ = std::thread{[this] { beat(); }};
+        std::thread{[this] { beat(); }}.detach();
     }
 
     /// Counts, so that the supervisor sees that the process runs; and ends it when the supervisor is gone.
@@ -106,13 +113,12 @@ private:
         ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are for the user's threads
         pollfd supervisor{open_process(address_.process), POLLIN, 0};
         const int milliseconds = page_->beat > 0 && page_->beat < 0.1 ? static_cast<int>(page_->beat * 1000) + 1 : 100;
-        while (!ends_.load()) {
+        for (;;) {
             record_->pulse.fetch_add(1, std::memory_order_relaxed);
             const int ready = ::poll(&supervisor, supervisor.fd >= 0 ? 1 : 0, milliseconds);
             const bool is_gone = supervisor.fd >= 0 ? ready > 0 : ::kill(address_.process, 0) != 0 && errno == ESRCH;
             if (is_gone) ::_exit(1);
         }
-        if (supervisor.fd >= 0) ::close(supervisor.fd);
     }
 
     SupervisorAddress address_;
@@ -120,8 +126,6 @@ private:
     SlotFile file_;
     ControlPage* page_ = nullptr;
     WorkerRecord* record_ = nullptr;
-    std::atomic<bool> ends_ = false;
-    std::thread heart_;
 };
 
 }  // namespace hvd::detail

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,7 +24,8 @@ namespace hvd::detail {
 inline std::string cause_of(int status) {
     if (status > 128 && status < 128 + NSIG) {
         const char* name = ::sigabbrev_np(status - 128);
-        return std::string{"was killed by "} + (name != nullptr ? "SIG" + std::string{name} : std::to_string(status - 128));
+        return std::string{"was killed by "} +
+               (name != nullptr ? "SIG" + std::string{name} : std::to_string(status - 128));
     }
     return "left the program with code " + std::to_string(status) + " before it was done";
 }
@@ -58,9 +59,12 @@ private:
 
 class Supervisor {
 public:
-    /// Throws UsageError for options that make no sense and when there is no mpiexec, TransportError without memory.
-    Supervisor(const LaunchOptions& options, int workers, MpiKind kind)
+    /// `launch` is the how manieth of the program's. Throws UsageError for options that make no sense and when there is no
+    /// mpiexec, TransportError without memory.
+    Supervisor(const LaunchOptions& options, int workers, MpiKind kind, int launch)
         : options_{options},
+          kind_{kind},
+          launch_{launch},
           launcher_{mpi_launcher(kind, options.hosts)},
           page_{make_page(workers)},
           keeper_{options, workers, page_->progress} {
@@ -73,29 +77,44 @@ public:
 
     /// Lives until the job has ended. Returns its exit code.
     int run() {
-        for (;;) {
+        Clock::time_point first_failed_start{};
+        for (bool has_failed_to_start = false;;) {
             const Ending ending = live();
-            if (ending.is_over) {
+            if (ending.kind == Ending::Kind::Over) {
                 if (!ending.words.empty()) say(ending.words);
                 return keeper_.end_job(ending.code);
             }
+            if (ending.kind == Ending::Kind::NotStarted) {  // a machine may be busy or away for a while
+                if (!has_failed_to_start) first_failed_start = Clock::now();
+                else if (Clock::now() - first_failed_start > options_.rejoin_timeout) {
+                    say(no_start());
+                    return keeper_.end_job(1);
+                }
+                has_failed_to_start = true;
+                std::this_thread::sleep_for(std::chrono::milliseconds{500});
+                continue;
+            }
+            has_failed_to_start = false;
             const std::string sentence = keeper_.end_life(ending.losses);
+            for (const Loss& loss : ending.losses) say("hvd: " + loss.text());
             if (!sentence.empty()) {
                 say(sentence);
                 return keeper_.end_job(1);
             }
-            for (const Loss& loss : ending.losses) say("hvd: " + loss.text());
-            say("hvd: the job goes on with " + std::to_string(keeper_.workers()) + " workers from the end of step " +
-                std::to_string(page_->progress.sequence.load()));
+            const std::uint64_t step = keeper_.newest() ? keeper_.newest()->sequence : 0;
+            say("hvd: the job goes on with " + std::to_string(keeper_.workers()) +
+                (keeper_.workers() == 1 ? " worker" : " workers") +
+                (step == 0 ? " from its beginning" : " from the end of step " + std::to_string(step)));
         }
     }
 
 private:
     using Clock = std::chrono::steady_clock;
+    using Seconds = std::chrono::duration<double>;
 
-    /// How a life ended: the job is over, or workers were lost.
+    /// How a life ended: the job is over, workers were lost, or none came to life.
     struct Ending {
-        bool is_over = true;
+        enum class Kind { Over, Lost, NotStarted } kind = Kind::Over;
         int code = 0;
         std::string words{};
         std::vector<Loss> losses{};
@@ -120,33 +139,53 @@ private:
         page_->clear_records();
         for (int r = 0; r < keeper_.workers(); ++r)
             page_->record(r).origin = keeper_.recovery().origins()[static_cast<std::size_t>(r)];
+        stopped_.clear();
     }
 
     Ending live() {
         begin_life();
-        const SupervisorAddress address{static_cast<int>(::getpid()), page_file_.number(), keeper_.life()};
-        WorkerJob job{launcher_, keeper_.workers(), address.text(), signals_.before()};
-        bool is_collecting = false;  // a worker has died, and others may have died with it
-        Clock::time_point until{};
+        const SupervisorAddress address{static_cast<int>(::getpid()), page_file_.number(), launch_, keeper_.life()};
+        WorkerJob job{launcher_, kind_, keeper_.workers(), address.text(), signals_.before()};
+        std::optional<Clock::time_point> until;  // a worker has died, and others may have died with it
+        std::optional<Clock::time_point> leaving_until;
+        int ending_signal = 0;
+        auto looked = Clock::now();
         for (;;) {
-            pollfd files[] = {{job.reports(), POLLIN, 0}, {signals_.file(), POLLIN, 0}, {job.launcher_end(), POLLIN, 0}};
-            ::poll(files, 3, is_collecting ? 5 : look_every());
-            if (const int signal = forward_signals(); signal != 0) {
-                job.end(*page_);
-                return {true, 128 + signal, "hvd: the supervisor got signal " + std::to_string(signal) +
-                                                ", so the job ends"};
-            }
+            pollfd files[] = {
+                {job.reports(), POLLIN, 0}, {signals_.file(), POLLIN, 0}, {job.launcher_end(), POLLIN, 0}};
+            ::poll(files, 3, until || leaving_until || ending_signal != 0 ? 5 : look_every());
+            const bool launcher_has_ended = job.has_launcher_ended();
             job.take_reports();
-            const bool launcher_has_ended = (files[2].revents & POLLIN) != 0;
-            if (launcher_has_ended) job.take_reports();
-            look_for_silence(job);
-            if (is_finished(job)) return finish(job);
-            if (!is_collecting && !launcher_has_ended && !has_loss(job)) continue;
-            if (!is_collecting) {
-                is_collecting = true;
-                until = Clock::now() + std::chrono::milliseconds{10};
+            const auto now = Clock::now();
+            if (const int signal = forward_signals(job); signal != 0) {
+                if (ending_signal != 0) until = now;
+                else until = now + std::chrono::seconds{5};
+                ending_signal = signal;
             }
-            if (!launcher_has_ended && Clock::now() < until) continue;
+            look_for_silence(job, Seconds{now - looked});
+            looked = now;
+            if (is_finished(job)) return finish(job);
+            if (launcher_has_ended) {
+                job.end(*page_);
+                return ending_signal != 0 ? ended_by(ending_signal) : judge(job);
+            }
+            if (have_all_left()) {
+                if (!has_bad_end(job)) continue;
+                if (!leaving_until) leaving_until = now + std::chrono::seconds{1};
+                if (now > *leaving_until) end_the_stuck(job);
+                continue;
+            }
+            if (ending_signal != 0) {
+                if (now < *until && !has_nobody_left(job)) continue;
+                job.end(*page_);
+                return ended_by(ending_signal);
+            }
+            if (!has_loss(job)) continue;
+            // What is thrown as the consequence of another's end may be noticed before its cause.
+            if (!until) until = now + std::chrono::milliseconds{has_only_consequences(job) ? 500 : 10};
+            else if (!has_only_consequences(job) && *until > now + std::chrono::milliseconds{10})
+                until = now + std::chrono::milliseconds{10};
+            if (now < *until) continue;
             job.end(*page_);
             return judge(job);
         }
@@ -158,22 +197,62 @@ private:
     }
 
     /// Returns the one by which the job is to end, or 0.
-    int forward_signals() {
+    int forward_signals(WorkerJob& job) {
+        int end = 0;
         while (const int signal = signals_.take()) {
-            if (signal != SIGUSR1 && signal != SIGUSR2) return signal;
+            if (signal != SIGUSR1 && signal != SIGUSR2) end = signal;
             for (int r = 0; r < keeper_.workers(); ++r)
-                if (const int pid = page_->record(r).pid.load(); pid > 0) ::kill(pid, signal);
+                if (const int pid = page_->record(r).pid.load(); pid > 0 && !job.workers()[index(r)].ended)
+                    ::kill(pid, signal);
         }
-        return 0;
+        return end;
+    }
+    Ending ended_by(int signal) const {
+        const char* name = ::sigabbrev_np(signal);
+        return {Ending::Kind::Over, 128 + signal,
+                std::string{"hvd: the supervisor got SIG"} + (name != nullptr ? name : "NAL") + ", so the job ends"};
     }
 
-    bool has_returned(int rank) const { return page_->record(rank).phase.load() == WorkerPhase::Returned; }
+    static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+    WorkerPhase phase(int rank) const { return page_->record(rank).phase.load(); }
+    bool has_left(int rank) const { return phase(rank) >= WorkerPhase::Leaving && phase(rank) != WorkerPhase::Threw; }
 
-    bool is_finished(WorkerJob& job) {
+    template <class Condition>
+    bool all(Condition is_true) const {
         for (int r = 0; r < keeper_.workers(); ++r)
-            if (!has_returned(r) || !job.workers()[static_cast<std::size_t>(r)].ended) return false;
+            if (!is_true(r)) return false;
         return true;
     }
+    bool have_all_left() const {
+        return all([this](int r) { return has_left(r); });
+    }
+    bool is_finished(WorkerJob& job) const {
+        return all([&](int r) { return has_left(r) && job.workers()[index(r)].ended; });
+    }
+    bool has_nobody_left(WorkerJob& job) const {
+        return all([&](int r) { return job.workers()[index(r)].ended; });
+    }
+    /// Somebody was lost after all had left the body, so that others may wait for him in the end of MPI.
+    bool has_bad_end(WorkerJob& job) const {
+        return !all([&](int r) {
+            const auto& worker = job.workers()[index(r)];
+            return !worker.ended || (phase(r) == WorkerPhase::Exiting && worker.status <= 128);
+        });
+    }
+    void end_the_stuck(WorkerJob& job) {
+        for (int r = 0; r < keeper_.workers(); ++r)
+            if (phase(r) != WorkerPhase::Returned && !job.workers()[index(r)].ended) job.kill_worker(r);
+    }
+    bool has_loss(WorkerJob& job) const {
+        return !all([&](int r) { return !job.workers()[index(r)].ended || has_left(r); });
+    }
+    bool has_only_consequences(WorkerJob& job) const {
+        return all([&](int r) {
+            return !job.workers()[index(r)].ended || has_left(r) ||
+                   (phase(r) == WorkerPhase::Threw && page_->record(r).is_transport.load() != 0);
+        });
+    }
+
     /// The code is that with which the program of a worker ended, if it ended by itself.
     Ending finish(WorkerJob& job) {
         job.wait_for_launcher();
@@ -182,95 +261,93 @@ private:
             if (ending.code == 0 && worker.status <= 128) ending.code = worker.status;
         return ending;
     }
-    bool has_loss(WorkerJob& job) {
-        for (int r = 0; r < keeper_.workers(); ++r)
-            if (job.workers()[static_cast<std::size_t>(r)].ended && !has_returned(r)) return true;
-        return false;
-    }
 
-    /// Kills workers that have given no sign of life for longer than the deadline.
-    void look_for_silence(WorkerJob& job) {
+    /// Kills workers that have given no sign of life for longer than the deadline, and what else of the job is stopped that
+    /// long. `since` the last look; a supervisor that did not run itself learns nothing from silence.
+    void look_for_silence(WorkerJob& job, Seconds since) {
         if (options_.deadline.count() <= 0) return;
-        const auto now = Clock::now();
+        since = std::min(since, Seconds{2e-3 * look_every()});
+        char why[64];
+        std::snprintf(why, sizeof why, "gave no sign of life for %.3g s", options_.deadline.count());
         for (int r = 0; r < keeper_.workers(); ++r) {
-            auto& worker = job.workers()[static_cast<std::size_t>(r)];
+            auto& worker = job.workers()[index(r)];
             const int pid = page_->record(r).pid.load();
             const std::uint64_t pulse = page_->record(r).pulse.load();
-            if (pid <= 0 || worker.ended || has_returned(r)) continue;
-            if (pulse != worker.pulse || worker.seen == Clock::time_point{}) {
-                worker.pulse = pulse;
-                worker.seen = now;
-            } else if (now - worker.seen > options_.deadline && worker.why.empty()) {
-                char seconds[32];
-                std::snprintf(seconds, sizeof seconds, "%.3g s", options_.deadline.count());
-                worker.why = std::string{"gave no sign of life for "} + seconds;
-                ::kill(pid, SIGKILL);
-            }
+            if (pid <= 0 || worker.ended) continue;
+            worker.silence = pulse == worker.pulse ? worker.silence + since : Seconds{0};
+            worker.pulse = pulse;
+            if (worker.silence < options_.deadline || !worker.why.empty()) continue;
+            worker.why = why;
+            ::kill(pid, SIGKILL);
         }
+        looked_for_stopped_ += since;
+        if (looked_for_stopped_ < options_.deadline / 4) return;
+        const Seconds passed = std::exchange(looked_for_stopped_, Seconds{0});
+        std::vector<std::pair<int, Seconds>> stopped;
+        for (const int pid : job.stopped()) {
+            const auto before =
+                std::find_if(stopped_.begin(), stopped_.end(), [pid](const auto& s) { return s.first == pid; });
+            stopped.emplace_back(pid, before == stopped_.end() ? Seconds{0} : before->second + passed);
+            if (stopped.back().second >= options_.deadline) ::kill(pid, SIGKILL);
+        }
+        stopped_ = std::move(stopped);
     }
 
     /// After the end of all: whether the job is over, or who was lost.
-    Ending judge(WorkerJob& job) {
+    Ending judge(WorkerJob& job) const {
+        if (have_all_left()) return {};
         std::vector<Loss> losses;
         const std::uint64_t step = page_->progress.sequence.load() + 1;
-        int consequence = -1;
+        int thrower = -1, consequence = -1;
+        const auto is_earlier = [this](int rank, int than) {
+            return than < 0 || page_->record(rank).thrown.load() < page_->record(than).thrown.load();
+        };
         for (int r = 0; r < keeper_.workers(); ++r) {
-            const WorkerRecord& record = page_->record(r);
-            const auto& worker = job.workers()[static_cast<std::size_t>(r)];
-            if (record.phase.load() == WorkerPhase::Threw) {
-                if (record.is_transport.load() == 0) return {true, 1, failure_text(r)};
-                consequence = r;
-            } else if (worker.ended && !has_returned(r)) {
+            const auto& worker = job.workers()[index(r)];
+            const bool is_killed_here = worker.status == 128 + SIGKILL && worker.why.empty() && worker.is_killed;
+            if (phase(r) == WorkerPhase::Threw) {
+                int& first = page_->record(r).is_transport.load() != 0 ? consequence : thrower;
+                if (is_earlier(r, first)) first = r;
+            } else if (worker.ended && !has_left(r) && !is_killed_here) {
                 losses.push_back({r, worker.why.empty() ? cause_of(worker.status) : worker.why, step});
             }
         }
-        if (all_returned()) return {};
-        if (losses.empty() && consequence >= 0) return {true, 1, failure_text(consequence)};
-        if (losses.empty()) {
-            const std::string cause = "the MPI launcher ended the job (code " + std::to_string(job.wait_for_launcher()) +
-                                      ") with no worker lost before, as after MPI_Abort";
-            if (!job.has_started()) return try_again();
-            losses.push_back({-1, cause, step});
-        }
-        failed_starts_ = 0;
-        return {false, 0, {}, std::move(losses)};
-    }
-    bool all_returned() const {
-        for (int r = 0; r < keeper_.workers(); ++r)
-            if (!has_returned(r)) return false;
-        return true;
-    }
-
-    /// No worker came to life: a machine may be busy or away for a while.
-    Ending try_again() {
-        if (failed_starts_++ == 0) first_failed_start_ = Clock::now();
-        const auto waited = Clock::now() - first_failed_start_;
-        if (failed_starts_ > 1 && waited > options_.rejoin_timeout)
-            return {true, 1, "hvd: " + launcher_[0] + " could not start the workers for " +
-                                 std::to_string(options_.rejoin_timeout.count()) +
-                                 " s (rejoin_timeout), so the job ends; see what it says, or name another in HVD_MPIEXEC"};
-        std::this_thread::sleep_for(std::chrono::milliseconds{200});
-        return live();
+        if (thrower >= 0) return {Ending::Kind::Over, 1, failure_text(thrower)};
+        if (losses.empty() && consequence >= 0) return {Ending::Kind::Over, 1, failure_text(consequence)};
+        if (losses.empty() && !job.has_started()) return {Ending::Kind::NotStarted};
+        if (losses.empty())
+            losses.push_back(
+                {-1, launcher_[0] + " ended (code " + std::to_string(job.launcher_status()) + ") before its workers",
+                 step});
+        return {Ending::Kind::Lost, 0, {}, std::move(losses)};
     }
 
     std::string failure_text(int rank) const {
         return "hvd: rank " + std::to_string(rank) + " of " + std::to_string(keeper_.workers()) +
                " failed, so this job ends: " + page_->record(rank).text;
     }
+    std::string no_start() const {
+        char seconds[32];
+        std::snprintf(seconds, sizeof seconds, "%.3g s", options_.rejoin_timeout.count());
+        return "hvd: " + launcher_[0] + " could not start the workers for " + seconds +
+               " (rejoin_timeout), so the job ends; see what it says, or name another in HVD_MPIEXEC";
+    }
 
     LaunchOptions options_;
+    MpiKind kind_;
+    int launch_;
     std::vector<std::string> launcher_;
     SlotFile page_file_;
     ControlPage* page_;
-    mutable Keeper keeper_;
+    Keeper keeper_;
     SignalGuard signals_;
-    int failed_starts_ = 0;
-    Clock::time_point first_failed_start_{};
+    std::vector<std::pair<int, Seconds>> stopped_;  // processes, and for how long
+    Seconds looked_for_stopped_{0};
 };
 
 /// Runs an elastic job whose workers are processes of MPI. Throws UsageError when the options make no sense.
-inline int supervise(const LaunchOptions& options, int workers, MpiKind kind) {
-    Supervisor supervisor{options, workers, kind};
+inline int supervise(const LaunchOptions& options, int workers, MpiKind kind, int launch) {
+    Supervisor supervisor{options, workers, kind, launch};
     return supervisor.run();
 }
 

@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,17 +63,19 @@ class WorkerJob {
 public:
     /// What is known of one worker from outside.
     struct Worker {
-        int group = 0;     // of processes: its shell's number; 0 until it has started
+        int group = 0;  // of processes: its shell's number; 0 until it has started
         bool ended = false;
-        int status = 0;    // as a shell has it: more than 128 is a signal
-        std::string why;   // the supervisor's own reason to end it
+        int status = 0;          // as a shell has it: more than 128 is a signal
+        bool is_killed = false;  // with the rest of the job, after another's death
+        std::string why;         // the supervisor's own reason to end it
         std::uint64_t pulse = 0;
-        std::chrono::steady_clock::time_point seen{};
+        std::chrono::duration<double> silence{0};
     };
 
     /// Starts `launcher` -n `workers`. Throws TransportError.
-    WorkerJob(std::vector<std::string> command, int workers, const std::string& supervisor, const sigset_t& signals)
-        : workers_(static_cast<std::size_t>(workers)) {
+    WorkerJob(std::vector<std::string> command, MpiKind kind, int workers, const std::string& supervisor,
+              const sigset_t& signals)
+        : is_quiet_when_killed_{kind == MpiKind::Mpich}, workers_(static_cast<std::size_t>(workers)) {
         ::fcntl(reports_.read.number(), F_SETFL, O_NONBLOCK);
         for (const std::string& word : {std::string{"-n"}, std::to_string(workers), std::string{"/bin/sh"},
                                         std::string{"-c"}, reporting_script(reports_.write.path(), hold_.read.path())})
@@ -134,47 +139,136 @@ public:
         return has_ended;
     }
     bool has_started() const { return has_started_; }
+    bool has_launcher_ended() const {
+        siginfo_t info{};
+        return ::waitid(P_PID, static_cast<id_t>(launcher_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               info.si_pid != 0;
+    }
+    int launcher_status() const { return launcher_status_; }
 
-    /// All have ended well: the shells go, and the launcher with them.
-    void release() { hold_.write.close(); }
+    /// The worker's process and what it has started. Its shell stays.
+    void kill_worker(int rank) {
+        if (const int shell = workers_[static_cast<std::size_t>(rank)].group; shell > 1) kill_children(shell, 0);
+    }
+
+    /// Stopped processes of this job (by SIGSTOP), from the launcher down to the workers.
+    std::vector<int> stopped() const {
+        std::vector<int> found;
+        if (launcher_ > 0) find_stopped(launcher_, 0, found);
+        return found;
+    }
 
     /// Ends all that is left, and returns when nothing of it can write to the state any more.
     void end(ControlPage& page) {
         std::vector<Descriptor> processes;
         for (int rank = 0; rank < static_cast<int>(workers_.size()); ++rank)
-            if (const int pid = page.record(rank).pid.load(); pid > 0)
-                processes.emplace_back(open_process(pid));
-        kill_all();
+            if (const int pid = page.record(rank).pid.load(); pid > 0) processes.emplace_back(open_process(pid));
+        kill_workers();
+        wait_until(std::chrono::seconds{1}, [&] { return !is_any_left(); });
         for (const Descriptor& process : processes) {
             pollfd file{process.number(), POLLIN, 0};
             if (file.fd >= 0) ::poll(&file, 1, 5000);
         }
-        ::kill(launcher_, SIGTERM);
+        if (is_quiet_when_killed_) kill_launcher();
         wait_for_launcher();
-        take_reports();
-        kill_all();  // who has started meanwhile
     }
 
-    /// The shell's word for how the launcher ended, after it has.
+    /// All shells go, and the launcher with them; it is ended if it does not. Returns its exit code as a shell has it.
     int wait_for_launcher() {
-        release();
+        hold_.write.close();
         if (launcher_ <= 0) return launcher_status_;
-        pollfd file{launcher_end_.number(), POLLIN, 0};
-        if (file.fd >= 0 && ::poll(&file, 1, 10000) == 0) ::kill(launcher_, SIGKILL);
+        for (const int signal : {0, SIGTERM, SIGKILL}) {
+            if (signal != 0) ::kill(launcher_, signal);
+            if (signal == SIGKILL) break;
+            if (wait_until(std::chrono::seconds{1}, [&] {
+                    kill_workers_after_launch();
+                    return has_launcher_ended();
+                }))
+                break;
+        }
         int status = 0;
         while (::waitpid(launcher_, &status, 0) < 0 && errno == EINTR) {
         }
         launcher_ = 0;
+        for (const Worker& worker : workers_)  // what a launcher that had to be killed has left
+            if (worker.group > 1 && !worker.ended) ::kill(-worker.group, SIGKILL);
         return launcher_status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }
 
 private:
-    void kill_all() {
+    template <class Condition>
+    bool wait_until(std::chrono::steady_clock::duration patience, Condition is_true) {
+        const auto until = std::chrono::steady_clock::now() + patience;
+        while (!is_true()) {
+            if (std::chrono::steady_clock::now() > until) return false;
+            pollfd file{reports(), POLLIN, 0};
+            ::poll(&file, 1, 1);
+            take_reports();
+        }
+        return true;
+    }
+    /// Hydra has words for workers that did not end by themselves, also for those that it ends itself. It is killed when it
+    /// has passed on what the workers have written: when it and its proxies rest.
+    void kill_launcher() {
+        if (launcher_ <= 0) return;
+        std::vector<int> processes = children(launcher_);
+        processes.insert(processes.begin(), launcher_);
+        int rests = 0;
+        const auto do_rest = [&] {
+            const bool rest = std::all_of(processes.begin(), processes.end(), [](int p) { return state_of(p) != 'R'; });
+            return (rests = rest ? rests + 1 : 0) >= 3;
+        };
+        wait_until(std::chrono::milliseconds{300}, do_rest);
+        for (const int process : processes) ::kill(process, SIGKILL);
         for (const Worker& worker : workers_)
             if (worker.group > 1) ::kill(-worker.group, SIGKILL);
     }
+    bool is_any_left() const {
+        for (const Worker& worker : workers_)
+            if (worker.group > 1 && !worker.ended && ::kill(worker.group, 0) == 0) return true;
+        return false;
+    }
+    void kill_workers() {
+        for (int rank = 0; rank < static_cast<int>(workers_.size()); ++rank)
+            if (Worker& worker = workers_[static_cast<std::size_t>(rank)]; !worker.ended) {
+                worker.is_killed = true;
+                kill_worker(rank);
+            }
+    }
+    /// A shell that the launcher started late.
+    void kill_workers_after_launch() {
+        if (is_any_left()) kill_workers();
+    }
+
+    static std::vector<int> children(int pid) {
+        const std::string number = std::to_string(pid);
+        std::ifstream file{"/proc/" + number + "/task/" + number + "/children"};
+        return {std::istream_iterator<int>{file}, {}};
+    }
+    /// As ps has it: R runs, S sleeps, T is stopped.
+    static char state_of(int pid) {
+        std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
+        std::string line;
+        std::getline(file, line);
+        const std::size_t name_end = line.rfind(')');
+        return name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : ' ';
+    }
+    static void kill_children(int pid, int depth) {
+        for (const int child : children(pid)) {
+            if (depth < 8) kill_children(child, depth + 1);
+            ::kill(child, SIGKILL);
+        }
+    }
+    void find_stopped(int pid, int depth, std::vector<int>& found) const {
+        if (state_of(pid) == 'T') found.push_back(pid);
+        const bool is_shell =
+            std::any_of(workers_.begin(), workers_.end(), [pid](const Worker& w) { return w.group == pid; });
+        if (depth >= 4) return;
+        for (const int child : children(pid)) find_stopped(child, is_shell ? 4 : depth + 1, found);
+    }
 
     Pipe reports_, hold_;
+    bool is_quiet_when_killed_;
     std::vector<Worker> workers_;
     std::string text_;
     pid_t launcher_ = 0;

@@ -43,6 +43,10 @@ public:
     void job_begins() { ++jobs_; }
     void job_ends() { --jobs_; }
 
+    /// Somebody starts the job again when it ends too early, so that leaving it is left to him. `exiting` is called before
+    /// MPI ends.
+    void is_supervised(void (*exiting)()) { exiting_ = exiting; }
+
 private:
     MpiProcess() {
         int initialised = 0;
@@ -71,17 +75,20 @@ private:
         int finalised = 0;
         MPI_Finalized(&finalised);
         if (finalised) return;
+        if (jobs_ > 0 && exiting_ != nullptr) return;
         if (jobs_ > 0) {
             int rank = 0;
             MPI_Comm_rank(MPI_COMM_WORLD, &rank);
             std::fprintf(stderr, "hvd: rank %d left the program in the middle of the job, so the job ends\n", rank);
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
+        if (exiting_ != nullptr) exiting_();
         if (ours_) MPI_Finalize();
     }
 
     bool ours_ = false;
     int jobs_ = 0;
+    void (*exiting_)() = nullptr;
     int thread_level_ = MPI_THREAD_SINGLE;
     std::shared_ptr<Worker> worker_ = std::make_shared<Worker>();
 };
