@@ -255,7 +255,8 @@ private:
 
     /// The code is that with which the program of a worker ended, if it ended by itself.
     Ending finish(WorkerJob& job) {
-        job.wait_for_launcher();
+        if (has_bad_end(job)) job.end(*page_);
+        else job.wait_for_launcher();
         Ending ending;
         for (const auto& worker : job.workers())
             if (ending.code == 0 && worker.status <= 128) ending.code = worker.status;

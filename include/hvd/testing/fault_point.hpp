@@ -55,14 +55,15 @@ inline void arrive(const char* point, int rank) {
     }
     if (signal == 0) hvd::detail::die_as_thread("died on purpose");
     if (signal > 0) ::raise(signal);
+    if (signal < -1) ::_exit(-2 - signal);
 }
 
 }  // namespace detail
 
 /// While it lives, worker `rank` dies when it comes to `point` for the `time`th time: with signal 0 as a thread, by leaving
-/// without a word; otherwise the process raises the signal. With a `token`, the name of a file, only he dies who manages to
-/// remove it, so that a process that is started again does not die again. The places are where hvd calls fault_point();
-/// FaultRecorder lists those that a program comes to.
+/// without a word; otherwise the process raises the signal, or with -2 - n leaves by _exit(n). With a `token`, the name of a
+/// file, only he dies who manages to remove it, so that a process that is started again does not die again. The places are
+/// where hvd calls fault_point(); FaultRecorder lists those that a program comes to.
 class FaultPoint {
 public:
     FaultPoint(std::string point, int rank, int time = 1, int signal = 0, std::string token = {})
