@@ -13,6 +13,7 @@
 #include <hvd/comm/alltoall.hpp>
 #include <hvd/comm/barrier.hpp>
 #include <hvd/comm/broadcast.hpp>
+#include <hvd/comm/checkpoint.hpp>
 #include <hvd/comm/communicator.hpp>
 #include <hvd/comm/gather.hpp>
 #include <hvd/comm/launch.hpp>

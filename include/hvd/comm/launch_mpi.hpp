@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include <hvd/comm/final_checkpoint.hpp>
 #include <hvd/comm/launch_local.hpp>
 #include <hvd/elastic/supervisor.hpp>
 #include <hvd/transport/mpi.hpp>
@@ -50,8 +51,11 @@ void keep_supervised_state(const Communicator<T, A>& world, SupervisedWorker& su
                            const LaunchOptions& options) {
     StateSetting setting = supervised.setting(static_cast<std::size_t>(world.local_rank()),
                                               static_cast<std::size_t>(world.local_size()), world.size());
-    if (!setting.saved && !options.checkpoint.empty())
-        setting.saved = read_checkpoint(options.checkpoint, world.rank() == 0);
+    if (!setting.saved && !options.checkpoint.empty()) {
+        CheckpointFile file{options.checkpoint};
+        setting.saved = read_together(world, file);
+        if (setting.saved && setting.saved->workers != supervised.first_workers()) setting.origin = -1;
+    }
     keep_state(world, std::move(setting));
 }
 
@@ -110,8 +114,10 @@ int launch_mpi(const LaunchOptions& options, F& body) {
         check_environment();
         Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node}, A{},
                                               CommunicatorOptions{options.checks}};
+        FinalCheckpoint checkpoint{world, options};
         body(world);
         leave_together(world);
+        checkpoint.write();
     } catch (...) {
         wait_for_the_cause();
         say_after_output("hvd: rank " + std::to_string(rank) + " of " + std::to_string(size) +

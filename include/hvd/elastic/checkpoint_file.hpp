@@ -1,4 +1,4 @@
-// A committed state as a file: written beside the old one and renamed, which is kept as FILE.previous; checked when it is read.
+// CheckpointFile: a committed state on disk. The old file is kept as FILE.previous, and what is read is checked first.
 #pragma once
 
 #include <fcntl.h>
@@ -12,77 +12,156 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <hvd/elastic/state_store.hpp>
+#include <hvd/elastic/checkpoint_format.hpp>
+#include <hvd/elastic/fault_point.hpp>
 
 namespace hvd::detail {
 
-inline std::string previous_checkpoint(const std::string& path) { return path + ".previous"; }
+/// An open file, closed in the end; errors become a DataError about `path`.
+class CheckpointDescriptor {
+public:
+    CheckpointDescriptor(const std::string& name, int flags, const std::string& path)
+        : path_{path}, number_{::open(name.c_str(), flags | O_CLOEXEC, 0666)} {}
+    CheckpointDescriptor(const CheckpointDescriptor&) = delete;
+    CheckpointDescriptor& operator=(const CheckpointDescriptor&) = delete;
+    ~CheckpointDescriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    int number() const { return number_; }
 
-/// What is under `path` is this state or the one before, whenever the machine stops. Throws DataError.
-inline void write_checkpoint(const std::string& path, std::uint64_t sequence, const std::vector<StateEntry>& entries,
-                             const std::vector<StateChunks>& chunks) {
-    const auto fail = [&path](const char* what) {
-        throw DataError{path, 0,
-                        std::string{"the checkpoint could not be "} + what + ": " + std::strerror(errno) +
-                            "; make room in its folder, or name another file"};
-    };
-    const std::string temporary = path + ".new";
-    const int number = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (number < 0) fail("made");
-    {
-        SlotFile file = SlotFile::adopt(number);
-        try {
-            write_slot(file, {0, sequence}, 0, 1, 0, 1, entries, chunks);
-        } catch (const TransportError& e) {
-            throw DataError{path, 0, std::string{"the checkpoint could not be written: "} + e.what()};
+    void write(const std::byte* from, std::size_t bytes, std::size_t at) const {
+        while (bytes > 0) {
+            const ssize_t n = ::pwrite(number_, from, bytes, static_cast<off_t>(at));
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) fail("written", at);
+            from += n;
+            at += static_cast<std::size_t>(n);
+            bytes -= static_cast<std::size_t>(n);
         }
-        if (::fsync(number) != 0) fail("written");
     }
-    fault_point("checkpoint: before it has its name", 0);
-    if (::rename(path.c_str(), previous_checkpoint(path).c_str()) != 0 && errno != ENOENT) fail("put by");
-    fault_point("checkpoint: between the names", 0);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("given its name");
-    const std::size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory >= 0) {
-        ::fsync(directory);  // file systems without it have nothing to say here
-        ::close(directory);
+    /// Returns how many there were.
+    std::size_t read(std::byte* to, std::size_t bytes) const {
+        std::size_t at = 0;
+        while (at < bytes) {
+            const ssize_t n = ::pread(number_, to + at, bytes - at, static_cast<off_t>(at));
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) fail("read", at);
+            if (n == 0) break;
+            at += static_cast<std::size_t>(n);
+        }
+        return at;
     }
-}
+    void sync() const {
+        if (::fsync(number_) != 0) fail("written", 0);
+    }
+    [[noreturn]] void fail(const char* what, std::size_t at) const {
+        throw DataError{path_, at,
+                        std::string{"the checkpoint could not be "} + what + ": " + std::strerror(errno) +
+                            "; see to the folder and the room in it, or name another file"};
+    }
 
-/// The state in a file, or nothing when there is no file. Throws DataError when it is damaged.
-inline std::optional<SavedState> read_one_checkpoint(const std::string& path) {
-    const int number = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (number < 0 && errno == ENOENT) return std::nullopt;
-    if (number < 0) throw DataError{path, 0, std::string{"the checkpoint could not be read: "} + std::strerror(errno)};
-    const auto file = std::make_shared<SlotFile>(SlotFile::adopt(number));
-    const SlotHeader* header = file->size() > SlotHeader::room ? look_at_slot(*file) : nullptr;
-    if (header == nullptr || !is_undamaged(*header))
-        throw DataError{path, 0, "this is no checkpoint, or a damaged one; restore it from a copy, or remove it"};
-    SavedState state;
-    state.sequence = header->key.sequence;
-    state.workers = 1;
-    read_slot(*header, state);
-    state.memory.push_back(file);
-    return state;
-}
+private:
+    const std::string& path_;
+    int number_;
+};
 
-/// The newest state there is under `path`: a damaged file is refused with a sentence, and the one before is used. Throws
-/// DataError when there is no other. `speaks`: this process says the sentence.
-inline std::optional<SavedState> read_checkpoint(const std::string& path, bool speaks) {
-    try {
-        if (auto state = read_one_checkpoint(path)) return state;
-    } catch (const DataError& e) {
-        auto state = read_one_checkpoint(previous_checkpoint(path));
-        if (!state) throw;
-        if (speaks)
-            std::fprintf(stderr, "%s; the one before, %s, is used\n", e.what(), previous_checkpoint(path).c_str());
-        return state;
+class CheckpointFile {
+public:
+    explicit CheckpointFile(std::string path) : path_{std::move(path)} {}
+
+    const std::string& path() const { return path_; }
+    std::string previous() const { return path_ + ".previous"; }
+
+    /// The newest state there is. A damaged file is refused with a sentence on stderr, and the one before is used. Nothing
+    /// when there is no file. Throws DataError when there are only damaged ones.
+    std::optional<CheckpointImage> read() {
+        try {
+            if (auto image = read_one(path_)) {
+                is_good_ = true;
+                return image;
+            }
+        } catch (const DataError& e) {
+            std::optional<CheckpointImage> image;
+            try {
+                image = read_one(previous());
+            } catch (const DataError&) {  // the newer one is what the user asks about
+            }
+            if (!image) throw;
+            std::fprintf(stderr, "%s; the one before, %s, is used\n", e.what(), previous().c_str());
+            return image;
+        }
+        return read_one(previous());
     }
-    return read_one_checkpoint(previous_checkpoint(path));
-}
+
+    /// Whenever the machine stops, what `read` finds is this state or the one before. Throws DataError; then the old files
+    /// are as they were.
+    void write(const SavedState& state) {
+        const std::string temporary = path_ + ".new";
+        try {
+            const CheckpointDescriptor file{temporary, O_WRONLY | O_CREAT | O_TRUNC, path_};
+            if (file.number() < 0) file.fail("made", 0);
+            write_checkpoint_image(state, [&file](const std::byte* from, std::size_t bytes, std::size_t at) {
+                file.write(from, bytes, at);
+            });
+            fault_point("checkpoint: before it is on the disk", 0);
+            file.sync();
+        } catch (const DataError&) {
+            ::unlink(temporary.c_str());
+            throw;
+        }
+        fault_point("checkpoint: before it has its name", 0);
+        if (is_worth_keeping()) {
+            if (::rename(path_.c_str(), previous().c_str()) != 0) give_up("put by", temporary);
+            fault_point("checkpoint: between the names", 0);
+        }
+        if (::rename(temporary.c_str(), path_.c_str()) != 0) give_up("given its name", temporary);
+        is_good_ = true;
+        const std::size_t slash = path_.rfind('/');
+        const CheckpointDescriptor folder{slash == std::string::npos ? "." : path_.substr(0, slash + 1),
+                                          O_RDONLY | O_DIRECTORY, path_};
+        if (folder.number() >= 0) ::fsync(folder.number());  // file systems without it have nothing to say here
+        fault_point("checkpoint: written", 0);
+    }
+
+private:
+    std::optional<CheckpointImage> read_one(const std::string& name) const {
+        const CheckpointDescriptor file{name, O_RDONLY, name};
+        if (file.number() < 0 && errno == ENOENT) return std::nullopt;
+        struct stat status {};
+        if (file.number() < 0 || ::fstat(file.number(), &status) != 0) file.fail("read", 0);
+        CheckpointHeader header{};
+        const auto size = static_cast<std::size_t>(status.st_size);
+        const std::size_t there = file.read(reinterpret_cast<std::byte*>(&header), sizeof header);
+        check_checkpoint_header(header, there, size, name);
+        auto image = std::make_shared<std::vector<std::byte>>(size);
+        if (file.read(image->data(), size) != size)
+            throw DataError{name, size, "the checkpoint became shorter while it was read; try again"};
+        check_checkpoint_image(*image, name);
+        return image;
+    }
+
+    /// A damaged file must not take the place of a good one.
+    bool is_worth_keeping() const {
+        try {
+            return is_good_ ? ::access(path_.c_str(), F_OK) == 0 : read_one(path_).has_value();
+        } catch (const DataError&) {
+            return false;
+        }
+    }
+
+    [[noreturn]] void give_up(const char* what, const std::string& temporary) const {
+        const int error = errno;
+        ::unlink(temporary.c_str());
+        throw DataError{path_, 0,
+                        std::string{"the checkpoint could not be "} + what + ": " + std::strerror(error) +
+                            "; see to its folder, or name another file"};
+    }
+
+    std::string path_;
+    bool is_good_ = false;  // the file at `path` has been read or written whole
+};
 
 }  // namespace hvd::detail

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -38,7 +40,11 @@ class Keeper {
 public:
     /// Throws UsageError when the options make no sense, TransportError without memory.
     Keeper(const LaunchOptions& options, int workers, Progress& progress)
-        : options_{options}, recovery_{options, checked(options, workers)}, progress_{progress} {
+        : options_{options},
+          recovery_{options, checked(options, workers)},
+          progress_{progress},
+          file_{options.checkpoint},
+          first_workers_{workers} {
         if (options.elastic || !options.checkpoint.empty()) store_ = std::make_shared<StateStore>(workers);
     }
 
@@ -67,8 +73,12 @@ public:
         setting.commit_every = static_cast<std::uint64_t>(options_.commit_every);
         setting.store = store_;
         setting.origin = recovery_.origins()[static_cast<std::size_t>(rank)];
-        if (newest_) setting.saved = store_->read(*newest_);
-        else if (!options_.checkpoint.empty()) setting.saved = read_checkpoint(options_.checkpoint, rank == 0);
+        if (newest_) {
+            setting.saved = store_->read(*newest_);
+        } else if (const CheckpointImage image = checkpoint()) {
+            setting.saved = open_checkpoint(image, options_.checkpoint);
+            if (setting.saved->workers != first_workers_) setting.origin = -1;
+        }
         return setting;
     }
 
@@ -114,23 +124,31 @@ private:
 
     void note_progress() {
         const std::int64_t first = progress_.first.load(std::memory_order_relaxed);
-        if (last_commit_ != 0 && first != 0) recovery_.went_on_after(static_cast<double>(first - last_commit_) * 1e-9);
+        if (last_commit_ != 0 && first > last_commit_)
+            recovery_.went_on_after(static_cast<double>(first - last_commit_) * 1e-9);
         last_commit_ = 0;
+    }
+
+    /// What is in the file, if there is one. Read once, by whoever comes first. Throws DataError.
+    CheckpointImage checkpoint() {
+        if (options_.checkpoint.empty()) return nullptr;
+        const std::scoped_lock lock{file_mutex_};
+        if (!has_read_) {
+            has_read_ = true;
+            try {
+                image_ = file_.read().value_or(nullptr);
+            } catch (const DataError&) {
+                file_error_ = std::current_exception();
+            }
+        }
+        if (file_error_) std::rethrow_exception(file_error_);
+        return image_;
     }
 
     void write_state(int code) {
         newest_ = store_->newest();
         if (!newest_) return;
-        const SavedState state = store_->read(*newest_);
-        std::vector<StateEntry> entries;
-        std::vector<StateChunks> chunks;
-        for (const SavedEntry& entry : state.entries) {
-            if (entry.kind != StateKind::Replicated) continue;
-            entries.push_back({entry.name, static_cast<std::uint32_t>(entry.kind), entry.bytes});
-            StateChunks& own = chunks.emplace_back();
-            for (const SavedPiece& piece : entry.pieces) own.refer(piece.data, piece.bytes);
-        }
-        write_checkpoint(options_.checkpoint, newest_->sequence, entries, chunks);
+        file_.write(store_->read(*newest_));
         if (code != 0)
             std::fprintf(stderr, "hvd: the state after commit %llu is in %s, from which the next start goes on\n",
                          static_cast<unsigned long long>(newest_->sequence), options_.checkpoint.c_str());
@@ -139,6 +157,12 @@ private:
     LaunchOptions options_;
     Recovery recovery_;
     Progress& progress_;
+    CheckpointFile file_;
+    std::mutex file_mutex_;
+    CheckpointImage image_;
+    std::exception_ptr file_error_;
+    bool has_read_ = false;
+    int first_workers_;
     std::shared_ptr<StateStore> store_;
     std::uint64_t life_ = 0;
     std::optional<CommitKey> newest_;

@@ -19,10 +19,11 @@ namespace hvd::detail {
 /// What a launcher tells a worker about the state of the job.
 struct StateSetting {
     int rank = 0, workers = 1;
-    std::size_t part = 0, parts = 1;    // of the ranks that split replicated state: those of a node
+    std::size_t part = 0, parts = 1;    // of the ranks that split replicated state: those of a node; 0: it keeps none
     std::uint64_t life = 0;             // counts the starts of the job
     std::uint64_t commit_every = 1;     // steps
     std::shared_ptr<StateStore> store;  // none: commits keep nothing, unless in files
+    int place = -1;                     // of its slots in the store, if it is not its rank
     std::optional<SavedState> saved;    // what the job goes on from
     int origin = -1;                    // the rank whose PerRank state this rank takes over; -1: it is new
     std::function<void(std::uint64_t)> committed = [](std::uint64_t) {};
@@ -36,8 +37,19 @@ public:
     }
 
     int rank() const { return setting_.rank; }
+    int workers() const { return setting_.workers; }
     std::uint64_t sequence() const { return sequence_; }
     bool is_restored() const { return setting_.saved->sequence > 0; }
+
+    /// Nothing has been added yet.
+    bool is_empty() const { return items_.empty(); }
+    /// What is added from now on is restored from this, whose PerRank objects are those of rank `origin`; -1: of none. For
+    /// before anything is added.
+    void go_on_from(SavedState saved, int origin) {
+        sequence_ = saved.sequence;
+        setting_.saved = std::move(saved);
+        setting_.origin = origin;
+    }
 
     /// How to wait until all ranks have committed the same: a collective call, which throws when they differ.
     void agree_by(std::function<void(std::uint64_t signature, const std::string& words)> agree) {
@@ -140,8 +152,9 @@ public:
         }
         fault_point("commit: before the slot", setting_.rank);
         if (setting_.store)
-            write_slot(setting_.store->slot(setting_.rank, sequence_ + 1), {setting_.life, sequence_ + 1},
-                       setting_.rank, setting_.workers, setting_.part, setting_.parts, entries, chunks);
+            write_slot(setting_.store->slot(setting_.place < 0 ? setting_.rank : setting_.place, sequence_ + 1),
+                       {setting_.life, sequence_ + 1}, setting_.rank, setting_.workers, setting_.part, setting_.parts,
+                       entries, chunks);
         if (agree_) agree_(signature, std::to_string(entries.size()) + " objects, " + std::to_string(bytes) + " bytes");
         ++sequence_;
         for (Item& item : items_) item.is_committed = true;

@@ -37,11 +37,12 @@ struct SlotHeader {
 };
 static_assert(sizeof(SlotHeader) <= SlotHeader::room);
 
-/// `part` of `parts` equal parts of `bytes`.
+/// `part` of `parts` equal parts of `bytes`; nothing of no parts.
 struct ByteRange {
     std::size_t begin, end;
 };
 constexpr ByteRange part_of(std::size_t bytes, std::size_t part, std::size_t parts) {
+    if (parts == 0) return {0, 0};
     const std::size_t each = bytes / parts, extra = bytes % parts;
     const std::size_t begin = part * each + (part < extra ? part : extra);
     return {begin, begin + each + (part < extra ? 1 : 0)};

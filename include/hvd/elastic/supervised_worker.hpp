@@ -55,6 +55,9 @@ public:
         ::_exit(1);  // destructors of MPI would wait for the others
     }
 
+    /// Of the job's first start.
+    int first_workers() const { return page_->records; }
+
     /// Throws TransportError when the slots cannot be opened, UsageError when launcher and supervisor disagree.
     StateSetting setting(std::size_t part, std::size_t parts, int size) {
         if (size != page_->workers)
