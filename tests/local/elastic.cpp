@@ -178,6 +178,32 @@ TEST_CASE("the same death in the same step ends the job at its third time") {
     CHECK(outcome.entered == 6);
 }
 
+TEST_CASE("the callback of a recovery comes on every worker, before the body, with what is settled") {
+    for (const auto policy : {hvd::OnFailure::Replace, hvd::OnFailure::Shrink}) {
+        std::mutex mutex;
+        std::vector<hvd::Recovered> told;
+        hvd::LaunchOptions options{.workers = 3, .elastic = true, .on_failure = policy};
+        options.on_recovery = [&](const hvd::Recovered& r) {
+            const std::scoped_lock lock{mutex};
+            told.push_back(r);
+        };
+        const FaultPoint early{"body: before it", 2};  // nothing has been committed
+        const FaultPoint fault{"step: before its commit", 1, 4};
+        expect_each_once(train(options));
+        CHECK(fault.has_fired());
+        const int before = policy == hvd::OnFailure::Replace ? 3 : 2, after = policy == hvd::OnFailure::Replace ? 3 : 1;
+        REQUIRE(told.size() == static_cast<std::size_t>(after));
+        for (const hvd::Recovered& r : told) {
+            CHECK(r.workers == after);
+            CHECK(r.before == before);
+            CHECK(r.commits == 3);
+        }
+        options.on_recovery = [](const hvd::Recovered&) { throw std::runtime_error{"the callback's own"}; };
+        const FaultPoint again{"step: before its commit", 0, 2};
+        CHECK(train(options).code == 1);
+    }
+}
+
 TEST_CASE("max_failures") {
     const FaultPoint a{"commit: before the slot", 0, 1}, b{"commit: before the slot", 1, 4};
     CHECK(train({.workers = 2, .elastic = true, .max_failures = 1}).code == 1);

@@ -8,8 +8,15 @@
 
 #include <hvd/comm/communicator.hpp>
 #include <hvd/elastic/state_registry.hpp>
+#include <hvd/transport/launch_options.hpp>
 
 namespace hvd::detail {
+
+/// The user's callback, if this start of the job goes on from a commit after deaths.
+inline void tell_of_recovery(const LaunchOptions& options, const StateSetting& setting) {
+    if (!options.on_recovery || setting.life < 2 || !setting.saved) return;
+    options.on_recovery({setting.workers, setting.saved->workers, setting.saved->sequence});
+}
 
 /// Local. Commits are from now on collective calls on `world`, kept as `setting` says.
 template <class T, class A>

@@ -148,6 +148,7 @@ void run_local_worker(LocalLife& life, Keeper& keeper, int rank, const LaunchOpt
         if (keeper.store()) {
             StateSetting setting = keeper.setting(rank);
             if (rank == 0) setting.committed = [&life](std::uint64_t number) { life.progress->committed(number); };
+            tell_of_recovery(options, setting);
             keep_state(world, std::move(setting));
         }
         fault_point("body: before it", rank);

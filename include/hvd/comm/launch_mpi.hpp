@@ -56,6 +56,7 @@ void keep_supervised_state(const Communicator<T, A>& world, SupervisedWorker& su
         setting.saved = read_together(world, file);
         if (setting.saved && setting.saved->workers != supervised.first_workers()) setting.origin = -1;
     }
+    tell_of_recovery(options, setting);
     keep_state(world, std::move(setting));
 }
 

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 
 namespace hvd {
 
 /// What becomes of a lost worker: another takes its place, or the rest go on.
 enum class OnFailure { Replace, Shrink };
+
+/// What a job that goes on after deaths is told; see LaunchOptions::on_recovery.
+struct Recovered {
+    int workers = 0;            ///< that go on
+    int before = 0;             ///< that made the commit from which they go on
+    std::uint64_t commits = 0;  ///< of the job, up to that one
+};
 
 /// Options of `launch`. The order of the fields is public; new ones go to the end.
 struct LaunchOptions {
@@ -37,6 +46,9 @@ struct LaunchOptions {
     int commit_every = 1;
     /// Where a supervisor starts the workers, as mpiexec's -hosts takes it: "a:4,b:4". Empty: this machine.
     std::string hosts{};
+    /// Called on every worker, before its body, each time that the job goes on from a commit after deaths: the state that the
+    /// constructors in the body will restore is settled then, and equal on all. What it throws ends the job.
+    std::function<void(const Recovered&)> on_recovery{};
 };
 
 }  // namespace hvd
