@@ -157,7 +157,7 @@ def signals():
 def others_die():
     """The launcher, its proxy and the shells beside the workers may be killed as well."""
     for which in ('mpiexec', 'proxy', 'sh'):
-        started = job(workers=3, samples=1000, epochs=40)
+        started = job(workers=3, samples=1000, epochs=10)
         wait_for_workers(started, 3)
         time.sleep(0.2)
         names = {pid: pathlib.Path(f'/proc/{pid}/comm').read_text().strip() for pid in started.processes()

@@ -228,6 +228,9 @@ private:
         if (launcher_ <= 0) return;
         std::vector<int> processes = children(launcher_);
         processes.insert(processes.begin(), launcher_);
+        for (const Worker& worker : workers_)  // of a launcher that is dead already
+            if (worker.group > 1 && worker.parent > 1 && stat_of(worker.group).parent == worker.parent)
+                processes.push_back(worker.parent);
         int rests = 0;
         const auto do_rest = [&] {
             const bool rest =
