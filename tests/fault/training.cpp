@@ -127,20 +127,20 @@ int main(int argc, char** argv) {
         {.workers = number("HVD_TEST_WORKERS", 3),
          .elastic = true,
          .min_workers = number("HVD_TEST_MIN", 1),
-         .on_failure = setting("HVD_TEST_POLICY", "replace") == "shrink" ? hvd::OnFailure::Shrink
-                                                                          : hvd::OnFailure::Replace,
+         .on_failure =
+             setting("HVD_TEST_POLICY", "replace") == "shrink" ? hvd::OnFailure::Shrink : hvd::OnFailure::Replace,
          .deadline = deadline,
          .checkpoint = setting("HVD_TEST_CHECKPOINT", "")});
     hvd::detail::fault_point("program: after launch", early_rank);
     if (number("HVD_TEST_LAUNCHES", 1) > 1) {
-        const int second = hvd::launch<hvd::Mpi>(
-            argc, argv,
-            [](auto& world) {
-                int one[] = {1};
-                hvd::allreduce(world, one);
-                if (world.rank() == 0) std::printf("second OK with %d workers\n", one[0]);
-            },
-            {.workers = 2, .elastic = true});
+        const int second = hvd::launch<hvd::Mpi>(argc, argv,
+                                                 [](auto& world) {
+                                                     int one[] = {1};
+                                                     hvd::allreduce(world, one);
+                                                     if (world.rank() == 0)
+                                                         std::printf("second OK with %d workers\n", one[0]);
+                                                 },
+                                                 {.workers = 2, .elastic = true});
         return code + second;
     }
     return code;

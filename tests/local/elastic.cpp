@@ -2,6 +2,7 @@
 #include "ledger.hpp"
 #include "workers.hpp"
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <numeric>
@@ -212,17 +213,14 @@ TEST_CASE("max_failures") {
 }
 
 TEST_CASE("an exception ends the job and is not recovered from") {
-    int entered = 0;
-    std::mutex mutex;
+    std::array<std::atomic<int>, 3> entered{};
     CHECK(hvd::launch<hvd::Local>({.workers = 3, .elastic = true}, [&](auto& world) {
-              {
-                  const std::scoped_lock lock{mutex};
-                  ++entered;
-              }
+              ++entered[static_cast<std::size_t>(world.rank())];
               if (world.rank() == 1) throw std::runtime_error{"the user's own"};
               for (;;) hvd::barrier(world);
           }) == 1);
-    CHECK(entered == 3);
+    CHECK(entered[1] == 1);
+    for (const auto& times : entered) CHECK(times <= 1);  // who starts late may find the job at its end
 }
 
 TEST_CASE("a commit every n steps: at most n are done again") {

@@ -4,6 +4,7 @@
 #ifdef HVD_WITH_MPI
 
 #include <chrono>
+#include <concepts>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -60,6 +61,23 @@ void keep_supervised_state(const Communicator<T, A>& world, SupervisedWorker& su
     keep_state(world, std::move(setting));
 }
 
+/// The algorithm of the world. What Auto measures is state of the job: a worker that starts again rounds as the one before.
+template <class A>
+A algorithm_of_job(const SupervisedWorker& supervised) {
+    A algorithm{};
+    if constexpr (std::same_as<A, Auto>) {
+        const std::string text = supervised.auto_table();
+        if (!text.empty()) algorithm.table = AutoTable::parse(text, "the state of the job");
+    }
+    return algorithm;
+}
+template <class A>
+void keep_algorithm(SupervisedWorker& supervised, const A& algorithm) {
+    if constexpr (std::same_as<A, Auto>)
+        if (algorithm.report && algorithm.report->origin == "measured")
+            supervised.keep_auto_table(algorithm.report->table.text());
+}
+
 /// The body in a worker that a supervisor started. An exception ends this process, and the supervisor the others.
 template <class A, class F>
 int run_supervised(SupervisedWorker& supervised, const LaunchOptions& options, F& body) {
@@ -69,8 +87,9 @@ int run_supervised(SupervisedWorker& supervised, const LaunchOptions& options, F
         process.job_begins();
         check_environment();
         {
-            Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node}, A{},
-                                                  CommunicatorOptions{options.checks}};
+            Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node},
+                                                  algorithm_of_job<A>(supervised), CommunicatorOptions{options.checks}};
+            keep_algorithm(supervised, world.algorithm());
             keep_supervised_state(world, supervised, options);
             supervised.enter(WorkerPhase::Running);
             fault_point("body: before it", world.rank());

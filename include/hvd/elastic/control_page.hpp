@@ -33,6 +33,7 @@ struct alignas(64) WorkerRecord {
     std::atomic<std::int64_t> thrown;         // when
     int origin, slots[2];                     // for this life; see StateSetting and StateStore
     char text[1024];                          // of what it threw
+    char table[1024];                         // by which Auto decides in a job of rank + 1 workers, for its later lives
 };
 
 /// Zero at first. The supervisor writes the head before a life begins, each worker its record.

@@ -87,6 +87,7 @@ public:
         note_progress();
         last_commit_ = progress_.last.load(std::memory_order_relaxed);
         if (last_commit_ == 0) last_commit_ = began_;
+        progress_.first.store(0, std::memory_order_relaxed);
         newest_ = store_->newest();
         return recovery_.lose(losses, newest_ && newest_->life == life_);
     }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -39,6 +40,13 @@ public:
 
     /// Which launch of the program this worker is for, from 1.
     int launch() const { return address_.launch; }
+
+    /// What Auto has measured for this many workers, in an earlier life; empty when there is nothing.
+    std::string auto_table() const { return page_->record(page_->workers - 1).table; }
+    void keep_auto_table(const std::string& text) {
+        char* table = page_->record(page_->workers - 1).table;
+        if (rank_ == 0 && text.size() < sizeof(WorkerRecord::table)) std::memcpy(table, text.c_str(), text.size() + 1);
+    }
 
     void enter(WorkerPhase phase) {
         if (phase >= WorkerPhase::Leaving) std::fflush(nullptr);  // who dies from here on is not started again

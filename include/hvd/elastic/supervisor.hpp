@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <new>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <hvd/elastic/left_memory.hpp>
 #include <hvd/elastic/worker_job.hpp>
 
 namespace hvd::detail {
@@ -79,7 +81,9 @@ public:
     int run() {
         Clock::time_point first_failed_start{};
         for (bool has_failed_to_start = false;;) {
+            const std::time_t began = std::time(nullptr);
             const Ending ending = live();
+            if (has_killed_) remove_left_memory(began - 1);
             if (ending.kind == Ending::Kind::Over) {
                 if (!ending.words.empty()) say(ending.words);
                 return keeper_.end_job(ending.code);
@@ -140,6 +144,12 @@ private:
         for (int r = 0; r < keeper_.workers(); ++r)
             page_->record(r).origin = keeper_.recovery().origins()[static_cast<std::size_t>(r)];
         stopped_.clear();
+        has_killed_ = false;
+    }
+
+    void end(WorkerJob& job) {
+        has_killed_ = true;
+        job.end(*page_);
     }
 
     Ending live() {
@@ -164,20 +174,24 @@ private:
             }
             look_for_silence(job, Seconds{now - looked});
             looked = now;
+            if (is_finished(job) && job.is_cut_off()) {  // whose last words are lost: they end once more
+                end(job);
+                return {Ending::Kind::Lost, 0, {}, {lost_launcher(job)}};
+            }
             if (is_finished(job)) return finish(job);
             if (launcher_has_ended) {
-                job.end(*page_);
+                end(job);
                 return ending_signal != 0 ? ended_by(ending_signal) : judge(job);
             }
             if (have_all_left()) {
-                if (!has_bad_end(job)) continue;
+                if (!has_loss(job)) continue;  // or some may wait for others in the end of MPI
                 if (!leaving_until) leaving_until = now + std::chrono::seconds{1};
                 if (now > *leaving_until) end_the_stuck(job);
                 continue;
             }
             if (ending_signal != 0) {
                 if (now < *until && !has_nobody_left(job)) continue;
-                job.end(*page_);
+                end(job);
                 return ended_by(ending_signal);
             }
             if (!has_loss(job)) continue;
@@ -186,8 +200,8 @@ private:
             else if (!has_only_consequences(job) && *until > now + std::chrono::milliseconds{10})
                 until = now + std::chrono::milliseconds{10};
             if (now < *until) continue;
-            job.end(*page_);
-            return judge(job);
+            end(job);
+            return have_all_left() ? finish(job) : judge(job);
         }
     }
 
@@ -232,38 +246,36 @@ private:
     bool has_nobody_left(WorkerJob& job) const {
         return all([&](int r) { return job.workers()[index(r)].ended; });
     }
-    /// Somebody was lost after all had left the body, so that others may wait for him in the end of MPI.
-    bool has_bad_end(WorkerJob& job) const {
-        return !all([&](int r) {
-            const auto& worker = job.workers()[index(r)];
-            return !worker.ended || (phase(r) == WorkerPhase::Exiting && worker.status <= 128);
-        });
-    }
     void end_the_stuck(WorkerJob& job) {
         for (int r = 0; r < keeper_.workers(); ++r)
             if (phase(r) != WorkerPhase::Returned && !job.workers()[index(r)].ended) job.kill_worker(r);
     }
+    /// A worker has ended that others may wait for.
+    bool is_lost(WorkerJob& job, int r) const {
+        const auto& worker = job.workers()[index(r)];
+        return worker.ended && (phase(r) != WorkerPhase::Exiting || worker.status > 128);
+    }
     bool has_loss(WorkerJob& job) const {
-        return !all([&](int r) { return !job.workers()[index(r)].ended || has_left(r); });
+        return !all([&](int r) { return !is_lost(job, r); });
     }
     bool has_only_consequences(WorkerJob& job) const {
         return all([&](int r) {
-            return !job.workers()[index(r)].ended || has_left(r) ||
-                   (phase(r) == WorkerPhase::Threw && page_->record(r).is_transport.load() != 0);
+            return !is_lost(job, r) || (phase(r) == WorkerPhase::Threw && page_->record(r).is_transport.load() != 0);
         });
     }
 
     /// The code is that with which the program of a worker ended, if it ended by itself.
     Ending finish(WorkerJob& job) {
-        if (has_bad_end(job)) job.end(*page_);
-        else job.wait_for_launcher();
+        if (has_loss(job)) end(job);
+        else job.wait_for_launcher(std::max(options_.deadline, Seconds{1}));
         Ending ending;
-        for (const auto& worker : job.workers())
-            if (ending.code == 0 && worker.status <= 128) ending.code = worker.status;
+        for (int r = 0; r < keeper_.workers(); ++r)
+            if (const int code = job.workers()[index(r)].status; code <= 128 && phase(r) == WorkerPhase::Exiting)
+                ending.code = std::max(ending.code, code);
         return ending;
     }
 
-    /// Kills workers that have given no sign of life for longer than the deadline, and what else of the job is stopped that
+    /// Kills workers that have given no sign of life for longer than the deadline, and wakes what else of the job is stopped that
     /// long. `since` the last look; a supervisor that did not run itself learns nothing from silence.
     void look_for_silence(WorkerJob& job, Seconds since) {
         if (options_.deadline.count() <= 0) return;
@@ -285,18 +297,17 @@ private:
         if (looked_for_stopped_ < options_.deadline / 4) return;
         const Seconds passed = std::exchange(looked_for_stopped_, Seconds{0});
         std::vector<std::pair<int, Seconds>> stopped;
-        for (const int pid : job.stopped()) {
+        for (const auto [pid, is_worker] : job.stopped()) {
             const auto before =
-                std::find_if(stopped_.begin(), stopped_.end(), [pid](const auto& s) { return s.first == pid; });
+                std::find_if(stopped_.begin(), stopped_.end(), [p = pid](const auto& s) { return s.first == p; });
             stopped.emplace_back(pid, before == stopped_.end() ? Seconds{0} : before->second + passed);
-            if (stopped.back().second >= options_.deadline) ::kill(pid, SIGKILL);
+            if (stopped.back().second >= options_.deadline) ::kill(pid, is_worker ? SIGKILL : SIGCONT);
         }
         stopped_ = std::move(stopped);
     }
 
     /// After the end of all: whether the job is over, or who was lost.
     Ending judge(WorkerJob& job) const {
-        if (have_all_left()) return {};
         std::vector<Loss> losses;
         const std::uint64_t step = page_->progress.sequence.load() + 1;
         int thrower = -1, consequence = -1;
@@ -309,20 +320,21 @@ private:
             if (phase(r) == WorkerPhase::Threw) {
                 int& first = page_->record(r).is_transport.load() != 0 ? consequence : thrower;
                 if (is_earlier(r, first)) first = r;
-            } else if (worker.ended && !has_left(r) && !is_killed_here) {
+            } else if (is_lost(job, r) && !is_killed_here) {
                 losses.push_back({r, worker.why.empty() ? cause_of(worker.status) : worker.why, step});
             }
         }
         if (thrower >= 0) return {Ending::Kind::Over, 1, failure_text(thrower)};
         if (losses.empty() && consequence >= 0) return {Ending::Kind::Over, 1, failure_text(consequence)};
         if (losses.empty() && !job.has_started()) return {Ending::Kind::NotStarted};
-        if (losses.empty())
-            losses.push_back(
-                {-1, launcher_[0] + " ended (code " + std::to_string(job.launcher_status()) + ") before its workers",
-                 step});
+        if (losses.empty()) losses.push_back(lost_launcher(job));
         return {Ending::Kind::Lost, 0, {}, std::move(losses)};
     }
 
+    Loss lost_launcher(const WorkerJob& job) const {
+        return {-1, launcher_[0] + " or its proxy ended (code " + std::to_string(job.launcher_status()) + ")",
+                page_->progress.sequence.load() + 1};
+    }
     std::string failure_text(int rank) const {
         return "hvd: rank " + std::to_string(rank) + " of " + std::to_string(keeper_.workers()) +
                " failed, so this job ends: " + page_->record(rank).text;
@@ -344,6 +356,7 @@ private:
     SignalGuard signals_;
     std::vector<std::pair<int, Seconds>> stopped_;  // processes, and for how long
     Seconds looked_for_stopped_{0};
+    bool has_killed_ = false;  // in this life
 };
 
 /// Runs an elastic job whose workers are processes of MPI. Throws UsageError when the options make no sense.

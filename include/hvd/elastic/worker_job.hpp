@@ -63,13 +63,19 @@ class WorkerJob {
 public:
     /// What is known of one worker from outside.
     struct Worker {
-        int group = 0;  // of processes: its shell's number; 0 until it has started
+        int group = 0;   // of processes: its shell's number; 0 until it has started
+        int parent = 0;  // of the shell
         bool ended = false;
         int status = 0;          // as a shell has it: more than 128 is a signal
         bool is_killed = false;  // with the rest of the job, after another's death
         std::string why;         // the supervisor's own reason to end it
         std::uint64_t pulse = 0;
         std::chrono::duration<double> silence{0};
+    };
+
+    struct Stopped {
+        int process;
+        bool is_worker;  // or one of those that start workers
     };
 
     /// Starts `launcher` -n `workers`. Throws TransportError.
@@ -130,6 +136,7 @@ public:
             Worker& worker = workers_[static_cast<std::size_t>(rank)];
             if (std::string_view{what} == "start") {
                 worker.group = value;
+                worker.parent = stat_of(value).parent;
                 has_started_ = true;
             } else {
                 worker.ended = has_ended = true;
@@ -144,6 +151,11 @@ public:
         return ::waitid(P_PID, static_cast<id_t>(launcher_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                info.si_pid != 0;
     }
+    /// What started a shell is gone, and what its worker has written since then.
+    bool is_cut_off() const {
+        return std::any_of(workers_.begin(), workers_.end(),
+                           [](const Worker& w) { return w.group > 1 && stat_of(w.group).parent != w.parent; });
+    }
     int launcher_status() const { return launcher_status_; }
 
     /// The worker's process and what it has started. Its shell stays.
@@ -152,9 +164,9 @@ public:
     }
 
     /// Stopped processes of this job (by SIGSTOP), from the launcher down to the workers.
-    std::vector<int> stopped() const {
-        std::vector<int> found;
-        if (launcher_ > 0) find_stopped(launcher_, 0, found);
+    std::vector<Stopped> stopped() const {
+        std::vector<Stopped> found;
+        if (launcher_ > 0) find_stopped(launcher_, 0, false, found);
         return found;
     }
 
@@ -173,14 +185,17 @@ public:
         wait_for_launcher();
     }
 
-    /// All shells go, and the launcher with them; it is ended if it does not. Returns its exit code as a shell has it.
-    int wait_for_launcher() {
+    /// All shells go, and the launcher with them, when it has passed on their output; it is ended if it has not for so long.
+    /// Returns its exit code as a shell has it.
+    int wait_for_launcher(std::chrono::duration<double> patience = std::chrono::seconds{1}) {
         hold_.write.close();
         if (launcher_ <= 0) return launcher_status_;
-        for (const int signal : {0, SIGTERM, SIGKILL}) {
+        for (const int signal : {0, SIGCONT, SIGTERM, SIGKILL}) {
+            if (signal == SIGCONT)
+                for (const int process : children(launcher_)) ::kill(process, SIGCONT);
             if (signal != 0) ::kill(launcher_, signal);
             if (signal == SIGKILL) break;
-            if (wait_until(std::chrono::seconds{1}, [&] {
+            if (wait_until(std::chrono::duration_cast<std::chrono::milliseconds>(patience), [&] {
                     kill_workers_after_launch();
                     return has_launcher_ended();
                 }))
@@ -213,9 +228,13 @@ private:
         if (launcher_ <= 0) return;
         std::vector<int> processes = children(launcher_);
         processes.insert(processes.begin(), launcher_);
+        for (const Worker& worker : workers_)  // of a launcher that is dead already
+            if (worker.group > 1 && worker.parent > 1 && stat_of(worker.group).parent == worker.parent)
+                processes.push_back(worker.parent);
         int rests = 0;
         const auto do_rest = [&] {
-            const bool rest = std::all_of(processes.begin(), processes.end(), [](int p) { return state_of(p) != 'R'; });
+            const bool rest =
+                std::all_of(processes.begin(), processes.end(), [](int p) { return stat_of(p).state != 'R'; });
             return (rests = rest ? rests + 1 : 0) >= 3;
         };
         wait_until(std::chrono::milliseconds{300}, do_rest);
@@ -245,13 +264,18 @@ private:
         std::ifstream file{"/proc/" + number + "/task/" + number + "/children"};
         return {std::istream_iterator<int>{file}, {}};
     }
-    /// As ps has it: R runs, S sleeps, T is stopped.
-    static char state_of(int pid) {
+    struct ProcessStat {
+        char state = ' ';  // as ps has it: R runs, S sleeps, T is stopped
+        int parent = 0;
+    };
+    static ProcessStat stat_of(int pid) {
         std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
         std::string line;
         std::getline(file, line);
+        ProcessStat stat;
         const std::size_t name_end = line.rfind(')');
-        return name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : ' ';
+        if (name_end != std::string::npos) std::sscanf(line.c_str() + name_end, ") %c %d", &stat.state, &stat.parent);
+        return stat;
     }
     static void kill_children(int pid, int depth) {
         for (const int child : children(pid)) {
@@ -259,12 +283,12 @@ private:
             ::kill(child, SIGKILL);
         }
     }
-    void find_stopped(int pid, int depth, std::vector<int>& found) const {
-        if (state_of(pid) == 'T') found.push_back(pid);
+    void find_stopped(int pid, int depth, bool is_worker, std::vector<Stopped>& found) const {
+        if (stat_of(pid).state == 'T') found.push_back({pid, is_worker});
         const bool is_shell =
             std::any_of(workers_.begin(), workers_.end(), [pid](const Worker& w) { return w.group == pid; });
-        if (depth >= 4) return;
-        for (const int child : children(pid)) find_stopped(child, is_shell ? 4 : depth + 1, found);
+        if (is_worker || depth >= 4) return;
+        for (const int child : children(pid)) find_stopped(child, depth + 1, is_shell, found);
     }
 
     Pipe reports_, hold_;
