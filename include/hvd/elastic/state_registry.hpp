@@ -86,6 +86,13 @@ public:
         fault_point("restore: after an object", setting_.rank);
     }
 
+    /// Of what `add` would restore under this name.
+    std::size_t saved_bytes(const std::string& name, StateKind kind) {
+        if (const Item* item = find(name)) return item->stage == Stage::Unclaimed ? item->bytes.size() : 0;
+        const SavedEntry* entry = setting_.saved->find(name, kind, setting_.origin);
+        return entry == nullptr ? 0 : entry->bytes;
+    }
+
     /// The object is not looked at any more. `keeps`: what it is now stays part of the state, if it has been committed,
     /// so that a body that is entered again passes quickly by what it had done with it.
     void remove(const std::string& name, bool keeps) {

@@ -1,14 +1,33 @@
 // What a DistributedOptimizer adds to the state of a job.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <ranges>
 #include <string>
+#include <type_traits>
 
 #include <hvd/elastic/state.hpp>
 #include <hvd/train/model.hpp>
 
 namespace hvd::detail {
+
+/// The state of the optimizer has no elements, and nothing but a step of its own can give it some.
+template <class Optimizer>
+bool needs_first_step(Optimizer& optimizer) {
+    auto&& list = optimizer.state();
+    using List = std::remove_reference_t<decltype(list)>;
+    std::size_t elements = 0;
+    bool is_resizable = true;
+    for_each_tensor(list, [&]<class X>(X& tensor, std::size_t) {
+        elements += size_of(tensor);
+        is_resizable = is_resizable && Resizable<X>;
+    });
+    if constexpr (!TensorTuple<List>) is_resizable = Resizable<std::ranges::range_value_t<List>>;
+    return elements == 0 && !is_resizable;
+}
 
 /// The parameters of a model and the state of its optimizer, restored when they are added and committed when all
 /// optimizers of the job have stepped. Does nothing where nobody keeps state.
@@ -31,6 +50,10 @@ public:
     template <class Model, class Optimizer>
     void add(Model& model, Optimizer& optimizer) {
         if (registry_ == nullptr) return;
+        if constexpr (HasState<Optimizer>)
+            if (registry_->saved_bytes(state_name(), StateKind::Replicated) > sizeof(std::uint64_t) &&
+                needs_first_step(optimizer))
+                make_state(model, optimizer);
         registry_->add(name_, tensor_list_object([&model]() -> decltype(auto) { return model.parameters(); }),
                        StateKind::Replicated);
         if constexpr (HasState<Optimizer>)
@@ -51,6 +74,16 @@ public:
     }
 
 private:
+    /// By a step with gradients of zero, whose effects are overwritten by what is restored.
+    template <class Model, class Optimizer>
+    static void make_state(Model& model, Optimizer& optimizer) {
+        for_each_tensor(model.gradients(), [](auto& gradient, std::size_t) {
+            auto* data = data_of(gradient);
+            std::fill(data, data + size_of(gradient), std::remove_pointer_t<decltype(data)>{});
+        });
+        optimizer.step(model);
+    }
+
     std::string state_name() const { return name_ + " state"; }
 
     StateRegistry* registry_;
