@@ -108,40 +108,47 @@ TEST_CASE("without a death nothing changes") {
 }
 
 TEST_CASE("a worker may die at every place, and every time it comes there") {
-    for (const auto policy : {hvd::OnFailure::Replace, hvd::OnFailure::Shrink}) {
-        const hvd::LaunchOptions options{.workers = 3, .elastic = true, .on_failure = policy};
-        const Outcome undisturbed = train(options);
-        for (int rank : {0, 2}) {
-            const std::vector<Place> all = places(rank, options);
-            REQUIRE(all.size() > 40);
-            for (const Place& place : all) {
-                CAPTURE(rank);
-                CAPTURE(place.point);
-                CAPTURE(place.time);
-                const FaultPoint fault{place.point, rank, place.time};
-                const Outcome outcome = train(options);
-                CHECK(fault.has_fired());
-                expect_each_once(outcome);
-                if (policy == hvd::OnFailure::Replace) CHECK(outcome.steps == undisturbed.steps);
+    for (int workers : {2, 3, 4})
+        for (const auto policy : {hvd::OnFailure::Replace, hvd::OnFailure::Shrink}) {
+            const hvd::LaunchOptions options{.workers = workers, .elastic = true, .on_failure = policy};
+            const Outcome undisturbed = train(options);
+            for (int rank = 0; rank < workers; ++rank) {
+                const std::vector<Place> all = places(rank, options);
+                REQUIRE(all.size() > 40);
+                for (const Place& place : all) {
+                    CAPTURE(workers);
+                    CAPTURE(rank);
+                    CAPTURE(place.point);
+                    CAPTURE(place.time);
+                    const FaultPoint fault{place.point, rank, place.time};
+                    const Outcome outcome = train(options);
+                    CHECK(fault.has_fired());
+                    expect_each_once(outcome);
+                    if (policy == hvd::OnFailure::Replace) CHECK(outcome.steps == undisturbed.steps);
+                }
             }
         }
-    }
 }
 
 TEST_CASE("another death at every place while the first is recovered from") {
-    const hvd::LaunchOptions options{.workers = 3, .elastic = true};
-    std::vector<Place> second;
-    {
-        const FaultPoint first{"commit: the slot is whole", 1, 2};
-        second = places(2, options);
-    }
-    for (const Place& place : second) {
-        CAPTURE(place.point);
-        CAPTURE(place.time);
-        const FaultPoint first{"commit: the slot is whole", 1, 2}, other{place.point, 2, place.time};
-        expect_each_once(train(options));
-        CHECK(first.has_fired());
-        CHECK(other.has_fired());
+    for (const auto policy : {hvd::OnFailure::Replace, hvd::OnFailure::Shrink}) {
+        const hvd::LaunchOptions options{.workers = 3, .elastic = true, .on_failure = policy};
+        for (int rank : {0, 2}) {
+            std::vector<Place> second;
+            {
+                const FaultPoint first{"commit: the slot is whole", 1, 2};
+                second = places(rank, options);
+            }
+            for (const Place& place : second) {
+                CAPTURE(rank);
+                CAPTURE(place.point);
+                CAPTURE(place.time);
+                const FaultPoint first{"commit: the slot is whole", 1, 2}, other{place.point, rank, place.time};
+                expect_each_once(train(options));
+                CHECK(first.has_fired());
+                CHECK(other.has_fired());
+            }
+        }
     }
 }
 
