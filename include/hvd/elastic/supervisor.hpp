@@ -172,6 +172,7 @@ private:
                 else until = now + std::chrono::seconds{5};
                 ending_signal = signal;
             }
+            job.look_for_dead_shells();
             look_for_silence(job, Seconds{now - looked});
             looked = now;
             if (is_finished(job) && job.is_cut_off()) {  // whose last words are lost: they end once more
