@@ -67,7 +67,7 @@ public:
         int parent = 0;  // of the shell
         bool ended = false;
         int status = 0;          // as a shell has it: more than 128 is a signal
-        bool is_killed = false;  // with the rest of the job, after another's death
+        bool is_killed = false;  // with the rest of the job, after another's end
         std::string why;         // the supervisor's own reason to end it
         std::uint64_t pulse = 0;
         std::chrono::duration<double> silence{0};
@@ -82,7 +82,7 @@ public:
             take_reports();
             if (std::exchange(worker.ended, true)) continue;
             worker.status = 128 + SIGKILL;
-            if (worker.why.empty()) worker.why = "was lost with the shell that watched it";
+            worker.is_killed = true;  // with the launcher's part of the job, which takes all shells along
         }
     }
 
