@@ -144,11 +144,12 @@ private:
         for (int r = 0; r < keeper_.workers(); ++r)
             page_->record(r).origin = keeper_.recovery().origins()[static_cast<std::size_t>(r)];
         stopped_.clear();
-        has_killed_ = false;
+        has_killed_ = was_cut_off_ = false;
     }
 
     void end(WorkerJob& job) {
         has_killed_ = true;
+        was_cut_off_ = job.is_cut_off();
         job.end(*page_);
     }
 
@@ -172,6 +173,7 @@ private:
                 else until = now + std::chrono::seconds{5};
                 ending_signal = signal;
             }
+            job.look_for_dead_shells();
             look_for_silence(job, Seconds{now - looked});
             looked = now;
             if (is_finished(job) && job.is_cut_off()) {  // whose last words are lost: they end once more
@@ -327,6 +329,7 @@ private:
         if (thrower >= 0) return {Ending::Kind::Over, 1, failure_text(thrower)};
         if (losses.empty() && consequence >= 0) return {Ending::Kind::Over, 1, failure_text(consequence)};
         if (losses.empty() && !job.has_started()) return {Ending::Kind::NotStarted};
+        if (was_cut_off_) losses.clear();  // they died of it
         if (losses.empty()) losses.push_back(lost_launcher(job));
         return {Ending::Kind::Lost, 0, {}, std::move(losses)};
     }
@@ -356,7 +359,7 @@ private:
     SignalGuard signals_;
     std::vector<std::pair<int, Seconds>> stopped_;  // processes, and for how long
     Seconds looked_for_stopped_{0};
-    bool has_killed_ = false;  // in this life
+    bool has_killed_ = false, was_cut_off_ = false;  // in this life
 };
 
 /// Runs an elastic job whose workers are processes of MPI. Throws UsageError when the options make no sense.

@@ -67,11 +67,24 @@ public:
         int parent = 0;  // of the shell
         bool ended = false;
         int status = 0;          // as a shell has it: more than 128 is a signal
-        bool is_killed = false;  // with the rest of the job, after another's death
+        bool is_killed = false;  // with the rest of the job, after another's end
         std::string why;         // the supervisor's own reason to end it
         std::uint64_t pulse = 0;
         std::chrono::duration<double> silence{0};
     };
+
+    /// Workers whose shells are gone count as ended: nobody else would tell of their end.
+    void look_for_dead_shells() {
+        for (Worker& worker : workers_) {
+            if (worker.group <= 1 || worker.ended) continue;
+            const char state = stat_of(worker.group).state;
+            if (state != 'Z' && state != ' ') continue;
+            take_reports();
+            if (std::exchange(worker.ended, true)) continue;
+            worker.status = 128 + SIGKILL;
+            worker.is_killed = true;  // with the launcher's part of the job, which takes all shells along
+        }
+    }
 
     struct Stopped {
         int process;
@@ -174,7 +187,11 @@ public:
     void end(ControlPage& page) {
         std::vector<Descriptor> processes;
         for (int rank = 0; rank < static_cast<int>(workers_.size()); ++rank)
-            if (const int pid = page.record(rank).pid.load(); pid > 0) processes.emplace_back(open_process(pid));
+            if (const int pid = page.record(rank).pid.load(); pid > 0) {
+                processes.emplace_back(open_process(pid));
+                // Its shell may be gone without it.
+                if (stat_of(pid).group == workers_[static_cast<std::size_t>(rank)].group) ::kill(pid, SIGKILL);
+            }
         kill_workers();
         wait_until(std::chrono::seconds{1}, [&] { return !is_any_left(); });
         for (const Descriptor& process : processes) {
@@ -266,7 +283,7 @@ private:
     }
     struct ProcessStat {
         char state = ' ';  // as ps has it: R runs, S sleeps, T is stopped
-        int parent = 0;
+        int parent = 0, group = 0;
     };
     static ProcessStat stat_of(int pid) {
         std::ifstream file{"/proc/" + std::to_string(pid) + "/stat"};
@@ -274,7 +291,8 @@ private:
         std::getline(file, line);
         ProcessStat stat;
         const std::size_t name_end = line.rfind(')');
-        if (name_end != std::string::npos) std::sscanf(line.c_str() + name_end, ") %c %d", &stat.state, &stat.parent);
+        if (name_end != std::string::npos)
+            std::sscanf(line.c_str() + name_end, ") %c %d %d", &stat.state, &stat.parent, &stat.group);
         return stat;
     }
     static void kill_children(int pid, int depth) {
