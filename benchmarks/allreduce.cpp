@@ -1,4 +1,5 @@
-// Every allreduce of hvd beside MPI_Allreduce of the same MPI and a plain copy of the buffer, in the same run.
+// Every allreduce of hvd beside MPI_Allreduce of the same MPI, Gloo's where it is installed, and a plain copy of the buffer,
+// in the same run.
 //   mpiexec -n 2 allreduce [--csv FILE] ...      processes
 //   allreduce --threads 2 ...                    threads (without MPI_Allreduce)
 #include <hvd/hvd.hpp>
@@ -9,6 +10,9 @@
 #include <iostream>
 
 #include "timing.hpp"
+#ifdef HVD_BENCHMARK_GLOO
+#include "gloo_peer.hpp"
+#endif
 
 namespace {
 
@@ -170,15 +174,22 @@ int main(int argc, char** argv) {
         [&](auto& world) {
             std::optional<Report> report;
             if (world.rank() == 0) report.emplace(settings.csv);
-            Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", [](auto& contenders,
-                                                                                  std::vector<float>& buffer) {
+#ifdef HVD_BENCHMARK_GLOO
+            const bench::GlooPeer gloo{world};
+#endif
+            const auto add_peers = [&](auto& contenders, std::vector<float>& buffer) {
                 contenders.push_back({"MPI_Allreduce",
                                       [&buffer] {
                                           MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()),
                                                         MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
                                       },
                                       buffer.data()});
-            });
+#ifdef HVD_BENCHMARK_GLOO
+                contenders.push_back(
+                    {"Gloo", [&gloo, &buffer] { gloo.allreduce(buffer.data(), buffer.size()); }, buffer.data()});
+#endif
+            };
+            Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", add_peers);
         },
         {.ranks_per_node = settings.ranks_per_node, .checks = settings.checks});
 }

@@ -105,6 +105,16 @@ TEST_CASE("a table follows from times") {
     CHECK(table.rows[1].algorithm == "ring");
 }
 
+TEST_CASE("what is far behind is not tried at greater lengths; Direct must be so where memory counts") {
+    using hvd::detail::has_lost;
+    using hvd::detail::Way;
+    CHECK(has_lost(Way::Tree, 256, 4e-6, 1e-6));
+    CHECK_FALSE(has_lost(Way::Tree, 256, 2e-6, 1e-6));
+    CHECK_FALSE(has_lost(Way::Direct, 256, 8e-6, 1e-6));
+    CHECK_FALSE(has_lost(Way::Direct, 4096, 8e-6, 1e-6));
+    CHECK(has_lost(Way::Direct, 65536, 8e-5, 1e-5));
+}
+
 TEST_CASE("lengths that there was no time for go by what is usual") {
     hvd::detail::AutoTimes times;
     times.seconds[0][tree] = 1;
