@@ -249,6 +249,29 @@ TEST_CASE("ranks that wait for different names say so once, and who lacks what")
     });
 }
 
+TEST_CASE("a failure is heard before the end of a rank that it has ended") {
+    on_workers({3}, [](const World& world) {
+        using hvd::detail::EngineNotice;
+        hvd::detail::NoticeBoard<hvd::Local> board{world.shared_context()};
+        EngineNotice notice;
+        const auto next = [&] {
+            while (!board.receive(notice)) std::this_thread::yield();
+            return notice.kind;
+        };
+        if (world.rank() == 1) board.send({EngineNotice::Failure, 1, 0});
+        if (world.rank() == 0) {
+            expect(next() == EngineNotice::Failure, "the failure comes first to rank 0");
+            if (board.passes_on()) board.send(notice);
+            board.send({EngineNotice::Closed, 0, 0});
+        }
+        hvd::barrier(world);
+        if (world.rank() == 2) expect(next() == EngineNotice::Failure, "the failure comes first to rank 2");
+        hvd::barrier(world);
+        if (world.rank() != 0) board.send({EngineNotice::Closed, static_cast<std::uint64_t>(world.rank()), 0});
+        board.close();
+    });
+}
+
 TEST_CASE("a wait that is given up ends all that the engine does") {
     CHECK(hvd::launch<hvd::Local>(2, [](auto& world) {
               const auto other = world.duplicate();

@@ -1,6 +1,8 @@
 // The table of Auto: its text, what is refused, and how it follows from times.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <cstdio>
 #include <string>
 
@@ -103,6 +105,16 @@ TEST_CASE("a table follows from times") {
     table = hvd::detail::table_from(times);
     REQUIRE(table.rows.size() == 2);
     CHECK(table.rows[1].algorithm == "ring");
+}
+
+TEST_CASE("before Direct's time is taken all of its slots have been touched") {
+    constexpr hvd::Direct direct{};
+    constexpr std::size_t slots = direct.slots * 4, slot_bytes = direct.slot_bytes / 4;  // as two ranks cut them
+    for (const auto& trial : hvd::detail::auto_trials) {
+        if (trial.bytes < std::size_t{64} << 10) continue;  // which touch one page of a slot
+        CAPTURE(trial.bytes);
+        CHECK(static_cast<std::size_t>(trial.warm_up) * std::max<std::size_t>(trial.bytes / slot_bytes, 1) >= slots);
+    }
 }
 
 TEST_CASE("what is far behind is not tried at greater lengths; Direct must be so where memory counts") {

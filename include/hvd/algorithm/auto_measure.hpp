@@ -17,7 +17,7 @@ struct AutoTrial {
 };
 inline constexpr std::array<AutoTrial, 5> auto_trials{{{256, 1, 8},
                                                        {std::size_t{4} << 10, 1, 8},
-                                                       {std::size_t{64} << 10, 1, 6},
+                                                       {std::size_t{64} << 10, 16, 6},
                                                        {std::size_t{512} << 10, 8, 4},
                                                        {std::size_t{4} << 20, 1, 3}}};
 
