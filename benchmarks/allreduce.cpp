@@ -9,10 +9,8 @@
 #include <cstring>
 #include <iostream>
 
-#include "timing.hpp"
-#ifdef HVD_BENCHMARK_GLOO
 #include "gloo_peer.hpp"
-#endif
+#include "timing.hpp"
 
 namespace {
 
@@ -174,9 +172,7 @@ int main(int argc, char** argv) {
         [&](auto& world) {
             std::optional<Report> report;
             if (world.rank() == 0) report.emplace(settings.csv);
-#ifdef HVD_BENCHMARK_GLOO
             const bench::GlooPeer gloo{world};
-#endif
             const auto add_peers = [&](auto& contenders, std::vector<float>& buffer) {
                 contenders.push_back({"MPI_Allreduce",
                                       [&buffer] {
@@ -184,10 +180,9 @@ int main(int argc, char** argv) {
                                                         MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
                                       },
                                       buffer.data()});
-#ifdef HVD_BENCHMARK_GLOO
-                contenders.push_back(
-                    {"Gloo", [&gloo, &buffer] { gloo.allreduce(buffer.data(), buffer.size()); }, buffer.data()});
-#endif
+                if (gloo.is_there)
+                    contenders.push_back(
+                        {"Gloo", [&] { gloo.allreduce(buffer.data(), buffer.size()); }, buffer.data()});
             };
             Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", add_peers);
         },

@@ -1,7 +1,9 @@
-// Gloo as a peer: its allreduce over TCP on the loopback interface, between the same ranks.
+// Gloo as a peer, where it is installed: its allreduce over TCP on the loopback interface, between the same ranks.
 #pragma once
 
 #include <cstddef>
+
+#ifdef HVD_BENCHMARK_GLOO
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -16,23 +18,29 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <hvd/hvd.hpp>
+#endif
 
 namespace bench {
 
+#ifdef HVD_BENCHMARK_GLOO
+
 class GlooPeer {
 public:
+    static constexpr bool is_there = true;
+
     /// Collective. The ranks find each other through files in a folder that is gone afterwards.
     template <class World>
     explicit GlooPeer(World& world) {
         std::string folder = (std::filesystem::temp_directory_path() / "hvd-gloo-XXXXXX").string();
         if (world.rank() == 0 && ::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
         hvd::broadcast_object(world, folder, 0);
-        gloo::rendezvous::FileStore store{folder};
-        std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice("127.0.0.1");
-        auto context = std::make_shared<gloo::rendezvous::Context>(world.rank(), world.size());
-        context->connectFullMesh(store, device);
-        context_ = std::move(context);
-        hvd::barrier(world);
+        try {
+            connect(world.rank(), world.size(), folder);
+            hvd::barrier(world);
+        } catch (...) {
+            std::filesystem::remove_all(folder);
+            throw;
+        }
         if (world.rank() == 0) std::filesystem::remove_all(folder);
     }
 
@@ -46,7 +54,27 @@ public:
     }
 
 private:
+    void connect(int rank, int size, const std::string& folder) {
+        gloo::rendezvous::FileStore store{folder};
+        std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+        auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+        context->connectFullMesh(store, device);
+        context_ = std::move(context);
+    }
+
     std::shared_ptr<gloo::Context> context_;
 };
+
+#else
+
+struct GlooPeer {
+    static constexpr bool is_there = false;
+
+    template <class World>
+    explicit GlooPeer(World&) {}
+    void allreduce(float*, std::size_t) const {}
+};
+
+#endif
 
 }  // namespace bench
