@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <stdexcept>
 
 #ifdef HVD_BENCHMARK_GLOO
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include <stdlib.h>
@@ -26,8 +26,6 @@ namespace bench {
 
 class GlooPeer {
 public:
-    static constexpr bool is_there = true;
-
     /// Collective. The ranks find each other through files in a folder that is gone afterwards.
     template <class World>
     explicit GlooPeer(World& world) {
@@ -68,10 +66,11 @@ private:
 #else
 
 struct GlooPeer {
-    static constexpr bool is_there = false;
-
     template <class World>
-    explicit GlooPeer(World&) {}
+    explicit GlooPeer(World&) {
+        throw std::runtime_error(
+            "this program was built without Gloo; install it (Debian: libgloo-dev) and build again");
+    }
     void allreduce(float*, std::size_t) const {}
 };
 
