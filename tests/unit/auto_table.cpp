@@ -107,8 +107,8 @@ TEST_CASE("a table follows from times") {
 }
 
 TEST_CASE("before Direct's time is taken all of its slots have been touched") {
-    constexpr hvd::Direct direct{};
-    constexpr std::size_t all = direct.slots * 4, slot_bytes = direct.slot_bytes / 4;  // as two ranks cut them
+    constexpr hvd::Direct policy{};
+    constexpr std::size_t all = policy.slots * 4, slot_bytes = policy.slot_bytes / 4;  // as two ranks cut them
     for (const auto& trial : hvd::detail::auto_trials) {
         if (trial.bytes < std::size_t{64} << 10) continue;  // which touch one page of a slot
         CAPTURE(trial.bytes);
