@@ -79,8 +79,9 @@ public:
         for (std::size_t bytes : settings_.sizes) {
             std::vector<float> buffer(bytes / sizeof(float)), other(buffer.size());
             std::vector<bench::Contender> contenders;
-            contenders.push_back(
-                {"plain copy", [&] { std::memcpy(other.data(), buffer.data(), bytes); }, other.data()});
+            contenders.push_back({"plain copy",
+                                  [&] { std::memcpy(other.data(), buffer.data(), buffer.size() * sizeof(float)); },
+                                  other.data()});
             add_peers(contenders, buffer);
             add(contenders, "hvd Auto", world_, buffer);
             add(contenders, "hvd Ring", ring, buffer);
@@ -150,12 +151,16 @@ private:
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Allreduce: hvd, MPI and a plain copy side by side"};
-    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")->delimiter(',');
-    app.add_option("--rounds", settings.rounds, "samples per contender");
+    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")
+        ->delimiter(',')
+        ->check(CLI::Range(std::size_t{sizeof(float)}, std::size_t{1} << 40));
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::PositiveNumber);
     app.add_option("--csv", settings.csv, "write the table to this file");
-    app.add_option("--threads", settings.threads, "run as this many threads instead of processes");
+    app.add_option("--threads", settings.threads, "run as this many threads instead of processes")
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--only", settings.only, "only contenders of hvd whose name contains this");
-    app.add_option("--ranks-per-node", settings.ranks_per_node, "pretend nodes of so many ranks");
+    app.add_option("--ranks-per-node", settings.ranks_per_node, "pretend nodes of so many ranks")
+        ->check(CLI::NonNegativeNumber);
     app.add_flag("--keep-memory", settings.keep_memory, "malloc keeps what is freed, which helps MPI's own call");
     app.add_flag("--gloo", settings.gloo, "also Gloo; its threads slow the others down for short tensors");
     app.add_flag("!--no-checks", settings.checks, "turn the checks of calls off");

@@ -19,8 +19,9 @@ struct EngineNotice {
     enum : std::uint64_t { Failure, Closed };
     std::uint64_t kind = Failure;
     std::uint64_t rank = 0;
-    std::uint64_t rounds = 0;  // in which the sender took part
-    char text[488] = {};
+    std::uint64_t rounds = 0;    // in which the sender took part
+    std::uint64_t is_stall = 0;  // a failure: StallError on all ranks; else TransportError
+    char text[480] = {};
 };
 
 /// The receives of an engine that is gone, kept until its neighbours are gone, too: what they still send must find a place.
