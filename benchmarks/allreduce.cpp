@@ -154,13 +154,13 @@ int main(int argc, char** argv) {
     app.add_option("--sizes", settings.sizes, "bytes, separated by commas")
         ->delimiter(',')
         ->check(CLI::Range(std::size_t{sizeof(float)}, std::size_t{1} << 40));
-    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::PositiveNumber);
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::Range(1, 1 << 30));
     app.add_option("--csv", settings.csv, "write the table to this file");
     app.add_option("--threads", settings.threads, "run as this many threads instead of processes")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, 4096));
     app.add_option("--only", settings.only, "only contenders of hvd whose name contains this");
     app.add_option("--ranks-per-node", settings.ranks_per_node, "pretend nodes of so many ranks")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, 4096));
     app.add_flag("--keep-memory", settings.keep_memory, "malloc keeps what is freed, which helps MPI's own call");
     app.add_flag("--gloo", settings.gloo, "also Gloo; its threads slow the others down for short tensors");
     app.add_flag("!--no-checks", settings.checks, "turn the checks of calls off");

@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     app.add_option("--sizes", settings.sizes, "bytes, separated by commas")
         ->delimiter(',')
         ->check(CLI::Range(std::size_t{sizeof(float)}, std::size_t{1} << 40));
-    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::PositiveNumber);
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::Range(1, 1 << 30));
     app.add_option("--csv", settings.csv, "write the table to this file");
     CLI11_PARSE(app, argc, argv);
     return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {

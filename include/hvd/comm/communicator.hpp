@@ -77,7 +77,7 @@ public:
     explicit Communicator(T transport, A algorithm = {}, CommunicatorOptions options = {})
         : context_{make_context(std::move(transport), options)} {
         if constexpr (is_right) {
-            agree_on(algorithm, "communicator");
+            agree_on(algorithm, "Communicator with");
             prepare(std::move(algorithm));
         }
     }
@@ -182,7 +182,7 @@ private:
             call.with(std::uint64_t{number});
             words += (words.empty() ? " {" : ", ") + std::to_string(number);
         }
-        call.words("with algorithm " + name + words + (words.empty() ? "" : "}"));
+        call.words("algorithm " + name + words + (words.empty() ? "" : "}"));
         agree(context().next_channel(), std::move(call), call_name);
     }
 
