@@ -1,4 +1,5 @@
-// Every allreduce of hvd beside MPI_Allreduce of the same MPI and a plain copy of the buffer, in the same run.
+// Every allreduce of hvd beside MPI_Allreduce of the same MPI, Gloo's if asked for, and a plain copy of the buffer, in the
+// same run.
 //   mpiexec -n 2 allreduce [--csv FILE] ...      processes
 //   allreduce --threads 2 ...                    threads (without MPI_Allreduce)
 #include <hvd/hvd.hpp>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "gloo_peer.hpp"
 #include "timing.hpp"
 
 namespace {
@@ -21,6 +23,7 @@ struct Settings {
     bool checks = true;
     int ranks_per_node = 0;
     bool keep_memory = false;
+    bool gloo = false;
     std::vector<std::string> only;
 };
 
@@ -44,8 +47,9 @@ public:
             std::printf("  %-24s %12.2f %12.2f %12.2f %9.2f %9.2f %8.2f %8.2f\n", c.name.c_str(), c.minimum() * 1e6,
                         t * 1e6, c.p99() * 1e6, algorithm, bus, mpi / t, copy / t);
             if (file_.is_open())
-                file_ << transport << ',' << ranks << ',' << c.name << ',' << bytes << ',' << c.minimum() << ',' << t
-                      << ',' << c.p99() << ',' << algorithm << ',' << bus << ',' << mpi / t << ',' << copy / t << '\n';
+                file_ << transport << ',' << ranks << ",\"" << c.name << "\"," << bytes << ',' << c.minimum() << ','
+                      << t << ',' << c.p99() << ',' << algorithm << ',' << bus << ',' << mpi / t << ',' << copy / t
+                      << '\n';
         }
         std::fflush(stdout);
     }
@@ -75,8 +79,9 @@ public:
         for (std::size_t bytes : settings_.sizes) {
             std::vector<float> buffer(bytes / sizeof(float)), other(buffer.size());
             std::vector<bench::Contender> contenders;
-            contenders.push_back(
-                {"plain copy", [&] { std::memcpy(other.data(), buffer.data(), bytes); }, other.data()});
+            contenders.push_back({"plain copy",
+                                  [&] { std::memcpy(other.data(), buffer.data(), buffer.size() * sizeof(float)); },
+                                  other.data()});
             add_peers(contenders, buffer);
             add(contenders, "hvd Auto", world_, buffer);
             add(contenders, "hvd Ring", ring, buffer);
@@ -146,13 +151,18 @@ private:
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Allreduce: hvd, MPI and a plain copy side by side"};
-    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")->delimiter(',');
-    app.add_option("--rounds", settings.rounds, "samples per contender");
+    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")
+        ->delimiter(',')
+        ->check(CLI::Range(std::size_t{sizeof(float)}, std::size_t{1} << 40));
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::Range(1, 1 << 30));
     app.add_option("--csv", settings.csv, "write the table to this file");
-    app.add_option("--threads", settings.threads, "run as this many threads instead of processes");
+    app.add_option("--threads", settings.threads, "run as this many threads instead of processes")
+        ->check(CLI::Range(0, 4096));
     app.add_option("--only", settings.only, "only contenders of hvd whose name contains this");
-    app.add_option("--ranks-per-node", settings.ranks_per_node, "pretend nodes of so many ranks");
+    app.add_option("--ranks-per-node", settings.ranks_per_node, "pretend nodes of so many ranks")
+        ->check(CLI::Range(0, 4096));
     app.add_flag("--keep-memory", settings.keep_memory, "malloc keeps what is freed, which helps MPI's own call");
+    app.add_flag("--gloo", settings.gloo, "also Gloo; its threads slow the others down for short tensors");
     app.add_flag("!--no-checks", settings.checks, "turn the checks of calls off");
     CLI11_PARSE(app, argc, argv);
     if (settings.keep_memory) bench::keep_memory();
@@ -170,15 +180,20 @@ int main(int argc, char** argv) {
         [&](auto& world) {
             std::optional<Report> report;
             if (world.rank() == 0) report.emplace(settings.csv);
-            Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", [](auto& contenders,
-                                                                                  std::vector<float>& buffer) {
+            std::optional<bench::GlooPeer> gloo;
+            if (settings.gloo) gloo.emplace(world);
+            const auto add_peers = [&](auto& contenders, std::vector<float>& buffer) {
                 contenders.push_back({"MPI_Allreduce",
                                       [&buffer] {
                                           MPI_Allreduce(MPI_IN_PLACE, buffer.data(), static_cast<int>(buffer.size()),
                                                         MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
                                       },
                                       buffer.data()});
-            });
+                if (gloo)
+                    contenders.push_back(
+                        {"Gloo", [&] { gloo->allreduce(buffer.data(), buffer.size()); }, buffer.data()});
+            };
+            Benchmark{world, settings, report ? &*report : nullptr}.run("mpi", add_peers);
         },
         {.ranks_per_node = settings.ranks_per_node, .checks = settings.checks});
 }

@@ -107,8 +107,10 @@ void run(const World& world, std::size_t bytes, const Settings& settings, std::o
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Collectives: hvd and MPI side by side"};
-    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")->delimiter(',');
-    app.add_option("--rounds", settings.rounds, "samples per contender");
+    app.add_option("--sizes", settings.sizes, "bytes, separated by commas")
+        ->delimiter(',')
+        ->check(CLI::Range(std::size_t{sizeof(float)}, std::size_t{1} << 40));
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::Range(1, 1 << 30));
     app.add_option("--csv", settings.csv, "write the table to this file");
     CLI11_PARSE(app, argc, argv);
     return hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {

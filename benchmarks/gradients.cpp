@@ -225,7 +225,7 @@ private:
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"The gradients of one step: hvd and MPI side by side"};
-    app.add_option("--rounds", settings.rounds, "samples per contender");
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::Range(1, 1 << 30));
     app.add_option("--only", settings.only, "only tables whose title contains this");
     app.add_option("--csv", settings.csv, "write the tables to this file");
     app.add_flag("!--no-background", settings.background, "engines without a thread of their own");

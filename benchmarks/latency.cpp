@@ -94,8 +94,8 @@ private:
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Latency of the engine, beside the blocking calls"};
-    app.add_option("--rounds", settings.rounds, "samples per contender");
-    app.add_option("--calls", settings.calls, "calls per sample");
+    app.add_option("--rounds", settings.rounds, "samples per contender")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--calls", settings.calls, "calls per sample")->check(CLI::Range(1, 1 << 30));
     app.add_option("--csv", settings.csv, "write the tables to this file");
     CLI11_PARSE(app, argc, argv);
 

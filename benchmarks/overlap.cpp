@@ -160,8 +160,8 @@ private:
 int main(int argc, char** argv) {
     Settings settings;
     CLI::App app{"Communication hidden behind backward"};
-    app.add_option("--rounds", settings.rounds, "samples per way");
-    app.add_option("--batch", settings.batch, "samples per process and step");
+    app.add_option("--rounds", settings.rounds, "samples per way")->check(CLI::Range(1, 1 << 30));
+    app.add_option("--batch", settings.batch, "samples per process and step")->check(CLI::Range(1, 1 << 30));
     app.add_option("--fusion-threshold", settings.fusion_threshold, "bytes; as EngineOptions");
     app.add_option("--csv", settings.csv, "write the table to this file");
     CLI11_PARSE(app, argc, argv);

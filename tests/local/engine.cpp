@@ -249,6 +249,49 @@ TEST_CASE("ranks that wait for different names say so once, and who lacks what")
     });
 }
 
+TEST_CASE("a failure is heard before the end of a rank that it has ended") {
+    on_workers({3}, [](const World& world) {
+        using hvd::detail::EngineNotice;
+        hvd::detail::NoticeBoard<hvd::Local> board{world.shared_context()};
+        EngineNotice notice;
+        const auto next = [&] {
+            while (!board.receive(notice)) std::this_thread::yield();
+            return notice.kind;
+        };
+        if (world.rank() == 1) board.send({EngineNotice::Failure, 1, 0});
+        if (world.rank() == 0) {
+            expect(next() == EngineNotice::Failure, "the failure comes first to rank 0");
+            if (board.passes_on()) board.send(notice);
+            board.send({EngineNotice::Closed, 0, 0});
+        }
+        hvd::barrier(world);
+        if (world.rank() == 2) expect(next() == EngineNotice::Failure, "the failure comes first to rank 2");
+        hvd::barrier(world);
+        if (world.rank() != 0) board.send({EngineNotice::Closed, static_cast<std::uint64_t>(world.rank()), 0});
+        board.close();
+    });
+}
+
+TEST_CASE("what a late rank has submitted last is known, also when it was complete in the first step") {
+    on_workers({2, 3}, [](const World& world) {
+        const auto other = world.duplicate();
+        hvd::EngineOptions options;
+        options.background = false;
+        options.stall_abort = std::chrono::milliseconds{150};
+        hvd::Engine engine{world, options};
+        std::vector<int> x(1, 1), y(1, 1);
+        const bool is_late = world.rank() == world.size() - 1;
+        hvd::Request first = engine.allreduce("first", x), second;
+        if (!is_late) second = engine.allreduce("second", y);
+        first.wait();
+        if (is_late) hvd::barrier(other);
+        const std::string text =
+            text_of<hvd::StallError>([&] { (is_late ? engine.allreduce("second", y) : std::move(second)).wait(); });
+        expect(!text.empty() && text.find("unknown here") == std::string::npos, text);
+        if (!is_late) hvd::barrier(other);
+    });
+}
+
 TEST_CASE("a wait that is given up ends all that the engine does") {
     CHECK(hvd::launch<hvd::Local>(2, [](auto& world) {
               const auto other = world.duplicate();
@@ -424,10 +467,22 @@ TEST_CASE("an engine that is destroyed completes or fails what is under way, and
         {
             std::optional<hvd::Engine<World>> engine{std::in_place, world, options};
             engine->allreduce("x", x).wait();
-            if (world.rank() == 1) engine.reset();
-            else
-                expect(!text_of<hvd::Error>([&] { engine->allreduce("x", y).wait(); }).empty(),
-                       "those who wait for it learn that it is gone");
+            if (world.rank() == 1) {
+                engine.reset();
+            } else {
+                bool is_stall = false;
+                const std::string text = text_of<hvd::TransportError>([&] {
+                    try {
+                        engine->allreduce("x", y).wait();
+                    } catch (const hvd::StallError&) {
+                        is_stall = true;
+                        throw;
+                    }
+                });
+                expect(text.find("rank 1") != std::string::npos,
+                       "those who wait for it learn that it is gone: " + text);
+                expect(!is_stall, "nobody waited too long");
+            }
         }
     });
 }

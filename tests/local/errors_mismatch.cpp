@@ -342,6 +342,31 @@ TEST_CASE("named algorithms find out, too") {
     });
 }
 
+TEST_CASE("options of an algorithm differ") {
+    on_workers({2, 3}, [](const World& world) {
+        using hvd::Direct, hvd::HalvingDoubling, hvd::Hierarchical, hvd::Ring, hvd::Tree;
+        const auto differ = [&](const auto& usual, const auto& other) {
+            each_in_turn(world, [&](const World& w, bool odd) { w.with(odd ? other : usual); });
+            each_in_turn(world, [&](const World& w, bool odd) {
+                hvd::Communicator{hvd::Local{w.transport()}, odd ? other : usual};
+            });
+            auto right = world.with(other);
+            std::vector<int> x(100000, 1);
+            hvd::allreduce(right, x);
+            expect(x.back() == world.size(), "equal options work");
+        };
+        differ(Ring{64}, Ring{4096});
+        differ(Tree{1}, Tree{std::size_t{1} << 30});
+        differ(HalvingDoubling{4096}, HalvingDoubling{8192});
+        differ(Direct{4096}, Direct{65536});
+        differ(Direct{.slots = 2}, Direct{.slots = 5});
+        differ(Hierarchical{Direct{}, Ring{}}, Hierarchical{Direct{}, Ring{4096}});
+        differ(Hierarchical{Direct{}, Ring{}, 0}, Hierarchical{Direct{}, Ring{}, 4096});
+        const std::string text = expect_mismatch(world, [&] { world.with(Ring{world.rank() == 0 ? 64u : 4096u}); });
+        expect(text.find("ring {64}") != text.npos && text.find("ring {4096}") != text.npos, "says what: " + text);
+    });
+}
+
 TEST_CASE("two ranks that pass different shapes of the same length agree") {
     on_workers({2, 3}, [](const World& world) {
         Matrix x = world.rank() == 0 ? Matrix{2, 6, 1} : Matrix{3, 4, 1};

@@ -176,6 +176,27 @@ TEST_CASE("an output that shares memory with the input, other than in place") {
     });
 }
 
+TEST_CASE("a list in which tensors share memory") {
+    on_workers(sizes, [](const World& world) {
+        std::vector<float> x(10, 1), y(10, 1), long_one(200000, 1);
+        std::vector<double> d(10, 1);
+        each_wrong_in_turn(world, [&](bool wrong) {
+            if (wrong) hvd::allreduce(world, std::tie(x, x, d));
+            else hvd::allreduce(world, std::tie(x, y, d));
+        });
+        each_wrong_in_turn(world, [&](bool wrong) {
+            std::vector<std::span<float>> list{{long_one.data() + 1000, 1000}, {y}, {long_one.data(), 1000}};
+            if (wrong) list[2] = {long_one.data() + 1, 1000};
+            hvd::allreduce_async(world, list).wait();
+        });
+        for (const auto* all : {&x, &y, &long_one})
+            for (float e : *all) expect(e == 1, "a refused list was changed");
+        std::vector<std::span<float>> neighbours{{long_one.data() + 5, 5}, {}, {long_one.data(), 5}, {}};
+        hvd::allreduce(world, neighbours);
+        expect(long_one[9] == static_cast<float>(world.size()) && long_one[10] == 1, "neighbours share nothing");
+    });
+}
+
 TEST_CASE("alltoall: counts") {
     on_workers(sizes, [](const World& world) {
         const auto p = static_cast<std::size_t>(world.size());
@@ -310,7 +331,8 @@ TEST_CASE("asynchronous calls: the error comes at wait, to everybody, again and 
         expect_mismatch(world, [&] { hvd::gather_async(world, x, out, odd ? 1 : 0).wait(); });
         expect_mismatch(world, [&] { hvd::scatter_async(world, x, out, odd ? 1 : 0).wait(); });
         expect_mismatch(world, [&] { (odd ? hvd::barrier_async(world) : hvd::broadcast_async(world, x, 0)).wait(); });
-        expect_mismatch(world, [&] { hvd::allreduce_async(world, std::tie(x, x)).wait(); });
+        std::vector<float> other(x.size());
+        expect_mismatch(world, [&] { hvd::allreduce_async(world, std::tie(x, other)).wait(); });
         expect_one_wrong(world, world.size() - 1, [&] { hvd::alltoall_async(world, x, counts, out, received).wait(); });
         std::vector<double> y(4), out_y;
         expect_mismatch(

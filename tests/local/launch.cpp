@@ -159,7 +159,7 @@ TEST_CASE("workers: by number, options, environment") {
         CHECK(count(hvd::LaunchOptions{}) == 3);
         CHECK(count(2) == 2);
     }
-    for (const char* wrong : {"0", "-1", "many", "3x", ""}) {
+    for (const char* wrong : {"0", "-1", "many", "3x", "", "4097", "1000000"}) {
         const Environment variable{"HVD_WORKERS", wrong};
         CAPTURE(wrong);
         CHECK(hvd::launch<hvd::Local>(hvd::LaunchOptions{}, [](auto&) { FAIL("no worker starts"); }) == 1);

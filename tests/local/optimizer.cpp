@@ -296,6 +296,23 @@ TEST_CASE("wrong use is one sentence, and the optimizer goes on") {
     });
 }
 
+TEST_CASE("gradients that share memory are refused") {
+    on_workers({1, 2}, [](const World& world) {
+        struct Tied {
+            std::vector<float> w = std::vector<float>(3), dw = w;
+            auto parameters() { return std::tie(w, w); }
+            auto gradients() { return std::tie(dw, dw); }
+        } model;
+        struct Nothing {
+            void step(Tied&) {}
+        };
+        const std::string text = expect_throws<hvd::UsageError>([&] {
+            hvd::DistributedOptimizer{world, model, Nothing{}};
+        });
+        expect(text.find("share memory") != std::string::npos, text);
+    });
+}
+
 TEST_CASE("two optimizers are stepped in different orders on different ranks when all was announced") {
     on_workers({2, 3}, [](const World& world) {
         Net first, second;

@@ -1,6 +1,7 @@
 // The table of Auto: its text, what is refused, and how it follows from times.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -103,6 +104,26 @@ TEST_CASE("a table follows from times") {
     table = hvd::detail::table_from(times);
     REQUIRE(table.rows.size() == 2);
     CHECK(table.rows[1].algorithm == "ring");
+}
+
+TEST_CASE("before Direct's time is taken all of its slots have been touched") {
+    constexpr hvd::Direct policy{};
+    constexpr std::size_t all = policy.slots * 4, slot_bytes = policy.slot_bytes / 4;  // as two ranks cut them
+    for (const auto& trial : hvd::detail::auto_trials) {
+        if (trial.bytes < std::size_t{64} << 10) continue;  // which touch one page of a slot
+        CAPTURE(trial.bytes);
+        CHECK(static_cast<std::size_t>(trial.warm_up) * std::max<std::size_t>(trial.bytes / slot_bytes, 1) >= all);
+    }
+}
+
+TEST_CASE("what is far behind is not tried at greater lengths; Direct must be so where memory counts") {
+    using hvd::detail::has_lost;
+    using hvd::detail::Way;
+    CHECK(has_lost(Way::Tree, 256, 4e-6, 1e-6));
+    CHECK_FALSE(has_lost(Way::Tree, 256, 2e-6, 1e-6));
+    CHECK_FALSE(has_lost(Way::Direct, 256, 8e-6, 1e-6));
+    CHECK_FALSE(has_lost(Way::Direct, 4096, 8e-6, 1e-6));
+    CHECK(has_lost(Way::Direct, 65536, 8e-5, 1e-5));
 }
 
 TEST_CASE("lengths that there was no time for go by what is usual") {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <hvd/algorithm/schedule_run.hpp>
 
@@ -52,6 +53,13 @@ concept Splits = requires(const A& a, Channel<T> c, AlgorithmState<A, T>& s, voi
     { a.start_allgather(c, s, data, blocks, std::size_t{}) } -> std::convertible_to<std::unique_ptr<Operation>>;
 };
 
+/// The numbers in an algorithm that must be equal on all ranks, as its `settings()` gives them; an algorithm may have none.
+template <class A>
+std::vector<std::size_t> settings_of(const A& algorithm) {
+    if constexpr (requires { algorithm.settings(); }) return algorithm.settings();
+    else return {};
+}
+
 /// Its messages are told apart by their tag, so that several operations may be under way on one communicator.
 template <class A>
 consteval bool is_tagged() {
@@ -63,7 +71,8 @@ consteval bool is_tagged() {
 
 /// An allreduce algorithm, a value of a small copyable type: `static name`, `prepare(transport)`, which is called once
 /// per communicator by all its ranks and returns the state (scratch, sub-communicators), and
-/// `run(channel, state, std::span<E> data, op)`, which reduces `data` in place over all ranks of the channel.
+/// `run(channel, state, std::span<E> data, op)`, which reduces `data` in place over all ranks of the channel. Optional:
+/// `settings()`, a std::vector<std::size_t> of what must be equal on all ranks, which is checked.
 template <class A, class T>
 concept Algorithm =
     std::copy_constructible<A> && detail::HasPolicyName<A> && detail::HasPrepare<A, T> && detail::HasRun<A, T>;

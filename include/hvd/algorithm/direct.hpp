@@ -18,6 +18,7 @@ struct Direct {
     /// Tensors that lie in no shared memory go through slots of this many bytes per rank.
     std::size_t slot_bytes = std::size_t{1024} * 1024;
     std::size_t slots = 4;
+    std::vector<std::size_t> settings() const { return {slot_bytes, slots}; }
 
     /// Throws UsageError when the ranks are not all on one node. When they cannot share memory it says so on stderr and
     /// sends messages around a ring.

@@ -87,6 +87,7 @@ struct HalvingDoubling {
 
     /// Blocks longer than this many bytes go in pieces, one reduced while the next travels. 0: never.
     std::size_t segment_bytes = std::size_t{512} * 1024;
+    std::vector<std::size_t> settings() const { return {segment_bytes}; }
 
     template <Transport T>
     detail::ScratchState prepare(T&) const {

@@ -17,6 +17,12 @@ struct Hierarchical {
     Inter inter{};
     /// Longer tensors go in blocks of this many bytes, one between nodes while others are inside. 0: never.
     std::size_t block_bytes = std::size_t{4} << 20;
+    std::vector<std::size_t> settings() const {
+        std::vector<std::size_t> all = detail::settings_of(intra);
+        for (std::size_t number : detail::settings_of(inter)) all.push_back(number);
+        all.push_back(block_bytes);
+        return all;
+    }
 
     template <Transport T>
     using State = detail::HierarchicalState<T, detail::AlgorithmState<Intra, T>, detail::AlgorithmState<Inter, T>>;

@@ -17,6 +17,7 @@ struct Tree {
     std::size_t double_from = std::size_t{128} * 1024;
     /// What travels in one message of the double tree.
     std::size_t segment_bytes = std::size_t{64} * 1024;
+    std::vector<std::size_t> settings() const { return {double_from, segment_bytes}; }
 
     template <Transport T>
     detail::ScratchState prepare(T&) const {

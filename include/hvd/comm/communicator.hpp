@@ -76,7 +76,12 @@ public:
 
     /// Collective over the ranks of `transport`.
     explicit Communicator(T transport, A algorithm = {}, CommunicatorOptions options = {})
-        : Communicator{make_context(std::move(transport), options), std::move(algorithm)} {}
+        : context_{make_context(std::move(transport), options)} {
+        if constexpr (is_right) {
+            agree_on(algorithm, "Communicator with");
+            prepare(std::move(algorithm));
+        }
+    }
 
     int rank() const { return context().rank(); }
     int size() const { return context().size(); }
@@ -173,6 +178,21 @@ private:
         }
     }
 
+    /// All ranks have the same algorithm with the same settings.
+    template <class Other>
+    void agree_on(const Other& algorithm, std::string_view call_name) const {
+        const std::string name{std::string_view{Other::name}};
+        detail::Call call = detail::Call::of(call_name);
+        call.with(detail::hash_bytes(detail::hash_begin, name));
+        std::string words;
+        for (std::size_t number : detail::settings_of(algorithm)) {
+            call.with(std::uint64_t{number});
+            words += (words.empty() ? " {" : ", ") + std::to_string(number);
+        }
+        call.words("algorithm " + name + words + (words.empty() ? "" : "}"));
+        agree(context().next_channel(), std::move(call), call_name);
+    }
+
     /// Waits until all ranks have come here with the same call.
     void agree(const Channel<T>& channel, detail::Call call, std::string_view name) const {
         detail::Agreement<T> agreement{context(), channel, std::move(call)};
@@ -241,11 +261,7 @@ template <class T, class A>
 template <class Other>
 Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
     if constexpr (Communicator<T, Other>::is_right) {
-        const Channel<T> channel = context().next_channel();
-        const std::string name{std::string_view{Other::name}};
-        detail::Call call = detail::Call::of("with");
-        agree(channel, std::move(call.with(detail::hash_bytes(detail::hash_begin, name)).words("algorithm " + name)),
-              "with");
+        agree_on(algorithm, "with");
         return Communicator<T, Other>{context_, std::move(algorithm)};
     }
 }

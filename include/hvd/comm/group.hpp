@@ -102,6 +102,11 @@ public:
             ++count;
         });
         words = "of a group of " + std::to_string(count) + " tensors (" + words + ")";
+        if (comm.options().checks)
+            if (const auto twice = find_overlap(list))
+                call.wrong(located("allreduce", comm.rank(), comm.size(),
+                                   "tensors " + std::to_string(twice->first) + " and " + std::to_string(twice->second) +
+                                       " of the list share memory; give each once"));
         call.with(std::uint64_t{count}).words(std::move(words)).template operation<Op>().scaled(options);
         agreement_.emplace(comm.context(), channel_, std::move(call));
         add_parts(comm, list, op, options);

@@ -40,13 +40,21 @@ inline void check_options(const LaunchOptions& options) {
 
 /// The number that code, then HVD_WORKERS, then the machine gives.
 inline int local_workers(const LaunchOptions& options) {
-    if (options.workers > 0) return options.workers;
+    constexpr int most = 4096;  // each is a thread, and has a mailbox for each other
+    const auto few_enough = [](int workers, const char* source) {
+        if (workers > most)
+            throw UsageError{"hvd: " + std::string{source} + " asks for " + std::to_string(workers) +
+                             " workers, and one process runs at most " + std::to_string(most) +
+                             " as threads; give fewer, or use hvd::Mpi"};
+        return workers;
+    };
+    if (options.workers > 0) return few_enough(options.workers, "launch");
     if (const char* text = std::getenv("HVD_WORKERS")) {
         const auto number = number_from_environment("HVD_WORKERS");
         if (!number || *number < 1)
             throw UsageError{"hvd: the environment variable HVD_WORKERS is '" + std::string{text} +
                              "'; give the number of workers"};
-        return *number;
+        return few_enough(*number, "the environment variable HVD_WORKERS");
     }
     const unsigned cores = std::thread::hardware_concurrency();
     return cores == 0 ? 1 : static_cast<int>(cores);

@@ -1,8 +1,11 @@
 // Lists of tensors: a range of Tensors, or a tuple of Tensors of different types.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -73,6 +76,32 @@ auto views_of(L& list) {
         for (auto&& tensor : list) views.emplace_back(data_of(tensor), size_of(tensor));
         return views;
     }
+}
+
+/// The numbers of the first two tensors of the list that share memory, or nothing. Lists whose tensors lie in order, as most
+/// do, are not sorted.
+template <TensorList L>
+std::optional<std::pair<std::size_t, std::size_t>> find_overlap(L&& list) {
+    struct Stretch {
+        std::uintptr_t begin, end;
+        std::size_t index;
+    };
+    std::vector<Stretch> stretches;
+    bool in_order = true;
+    for_each_tensor(list, [&]<class X>(X& x, std::size_t i) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(data_of(x));
+        const std::size_t bytes = size_of(x) * sizeof(tensor_value_t<X>);
+        if (bytes == 0) return;
+        in_order = in_order && (stretches.empty() || stretches.back().end <= begin);
+        stretches.push_back({begin, begin + bytes, i});
+    });
+    if (in_order) return {};
+    std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) { return a.begin < b.begin; });
+    for (std::size_t i = 1; i < stretches.size(); ++i) {
+        const Stretch &a = stretches[i - 1], &b = stretches[i];
+        if (b.begin < a.end) return std::pair{std::min(a.index, b.index), std::max(a.index, b.index)};
+    }
+    return {};
 }
 
 /// `Predicate<T>` holds for the type of every tensor in the list.

@@ -102,10 +102,8 @@ public:
         const std::scoped_lock lock{drive_mutex_};
         tell(EngineNotice::Closed, {});
         notices_.close();
-        fail(std::make_exception_ptr(
-            UsageError{located("engine", comm_.rank(), comm_.size(),
-                               "it was destroyed before every rank had submitted what is pending; "
-                               "wait for it first")}));
+        fail(std::make_exception_ptr(UsageError{located(
+            "engine", comm_.rank(), comm_.size(), "it was destroyed while this was pending; wait for it first")}));
         timeline.stop();
     }
 
@@ -332,14 +330,14 @@ private:
         }
         if (settings.stall_abort.count() > 0 && waited >= settings.stall_abort) {
             const std::string all = text() + "; the engine gave up";
-            tell(EngineNotice::Failure, all);
+            tell(EngineNotice::Failure, all, true);
             fail(std::make_exception_ptr(StallError{all}));
         }
     }
 
     /// Tells the other engines that this one ends, and why.
-    void tell(std::uint64_t kind, const std::string& text) {
-        EngineNotice notice{kind, static_cast<std::uint64_t>(comm_.rank()), rounds_};
+    void tell(std::uint64_t kind, const std::string& text, bool is_stall = false) {
+        EngineNotice notice{kind, static_cast<std::uint64_t>(comm_.rank()), rounds_, is_stall};
         CallText::copy(notice.text, sizeof notice.text, text);
         notices_.send(notice);
     }
@@ -347,7 +345,8 @@ private:
     void hear(const EngineNotice& notice) {
         if (notice.kind == EngineNotice::Failure) {
             if (notices_.passes_on()) notices_.send(notice);
-            return fail(std::make_exception_ptr(StallError{notice.text}));
+            return fail(notice.is_stall != 0 ? std::make_exception_ptr(StallError{notice.text})
+                                             : std::make_exception_ptr(TransportError{notice.text}));
         }
         closed_.push_back(notice);
     }

@@ -19,8 +19,9 @@ struct EngineNotice {
     enum : std::uint64_t { Failure, Closed };
     std::uint64_t kind = Failure;
     std::uint64_t rank = 0;
-    std::uint64_t rounds = 0;  // in which the sender took part
-    char text[488] = {};
+    std::uint64_t rounds = 0;    // in which the sender took part
+    std::uint64_t is_stall = 0;  // a failure: StallError on all ranks; else TransportError
+    char text[480] = {};
 };
 
 /// The receives of an engine that is gone, kept until its neighbours are gone, too: what they still send must find a place.
@@ -115,7 +116,7 @@ public:
     void send(const EngineNotice& notice) {
         if (region_) {
             Posted& own = posted(context_->rank());
-            const std::size_t at = notice.kind == EngineNotice::Closed ? 1 : 0;
+            const std::size_t at = notice.kind;
             if (own.is_there[at].load(std::memory_order_relaxed) != 0) return;
             own.notice[at] = notice;
             own.is_there[at].store(1, std::memory_order_release);
@@ -127,17 +128,14 @@ public:
     /// A notice of another rank, each once.
     bool receive(EngineNotice& notice) {
         if (!region_) return links_ && links_->receive(notice);
-        for (int r = 0; r < context_->size(); ++r) {
-            if (r == context_->rank()) continue;
-            for (std::size_t kind : {std::size_t{0}, std::size_t{1}}) {
-                bool& seen = seen_[static_cast<std::size_t>(r)][kind];
-                if (seen || posted(r).is_there[kind].load(std::memory_order_acquire) == 0) continue;
-                seen = true;
-                notice = posted(r).notice[kind];
-                return true;
-            }
-        }
-        return false;
+        // Ends first: the failure for which a rank has ended is there by now, and goes before.
+        const int closed = next_of(EngineNotice::Closed), failed = next_of(EngineNotice::Failure);
+        const std::size_t kind = failed >= 0 ? EngineNotice::Failure : EngineNotice::Closed;
+        const int r = failed >= 0 ? failed : closed;
+        if (r < 0) return false;
+        seen_[static_cast<std::size_t>(r)][kind] = true;
+        notice = posted(r).notice[kind];
+        return true;
     }
 
     /// Notes for the others that this rank has submitted a tensor, by the hash of its name.
@@ -158,9 +156,18 @@ public:
 private:
     struct Posted {
         std::atomic<std::uint64_t> last;
-        std::atomic<std::uint64_t> is_there[2];  // failure, closed
+        std::atomic<std::uint64_t> is_there[2];  // by kind
         EngineNotice notice[2];
     };
+
+    /// The first other rank that has posted one that is not seen yet, or -1.
+    int next_of(std::size_t kind) const {
+        for (int r = 0; r < context_->size(); ++r)
+            if (r != context_->rank() && !seen_[static_cast<std::size_t>(r)][kind] &&
+                posted(r).is_there[kind].load(std::memory_order_acquire) != 0)
+                return r;
+        return -1;
+    }
 
     Posted& posted(int r) const { return *reinterpret_cast<Posted*>(region_->part(r)); }
 

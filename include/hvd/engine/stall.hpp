@@ -42,7 +42,8 @@ std::string stall_text(const Pending& pending, const Board& board, const std::ve
     for (std::size_t i = 0; i < missing.size() && i < most; ++i) {
         const auto last = board.last_submitted(missing[i]);
         if (last == 0) continue;
-        const std::string name = pending.name_of(last);
+        std::string name = pending.name_of(last);
+        if (name.empty() && last == hash_bytes(hash_begin, recent)) name = recent;  // complete, and no longer pending
         text += "; rank " + std::to_string(missing[i]) + " has submitted " +
                 (name.empty() ? std::string{"a tensor that is unknown here"} : "'" + name + "'") + " last";
     }

@@ -159,6 +159,10 @@ private:
 
     std::vector<std::unique_ptr<Slot>> make_slots() {
         if (const std::string error = detail::model_error(model_); !error.empty()) throw UsageError{error};
+        if (const auto twice = detail::find_overlap(model_.gradients()))
+            throw UsageError{located("gradients", "tensors " + std::to_string(twice->first) + " and " +
+                                                      std::to_string(twice->second) +
+                                                      " share memory; give tied gradients once")};
         if (options_.accumulate == 0)
             throw UsageError{located("accumulate", "a step needs at least one backward pass; give 1 or more")};
         std::vector<std::string> names;
