@@ -214,15 +214,19 @@ TEST_CASE("the callback of a recovery comes on every worker, before the body, wi
 
 namespace {
 
-// A tensor that hvd cannot resize, and an optimizer whose state is such tensors, made by its first step.
+// A tensor that hvd cannot resize, one that it cannot make, and an optimizer whose state they are from its first step.
 struct Fixed {
     std::vector<double> elements;
 };
+struct Unmade : Fixed {
+    explicit Unmade(std::vector<double> values) : Fixed{std::move(values)} {}
+};
+template <class X>
 struct Momentum {
-    std::vector<Fixed> velocity{};
-    std::vector<Fixed>& state() { return velocity; }
+    std::vector<X> velocity{};
+    std::vector<X>& state() { return velocity; }
     void step(Ledger& ledger) {
-        if (velocity.empty()) velocity.push_back({std::vector<double>(ledger.count.size(), 0.0)});
+        if (velocity.empty()) velocity.push_back(X{std::vector<double>(ledger.count.size(), 0.0)});
         for (std::size_t i = 0; i < ledger.count.size(); ++i) {
             velocity[0].elements[i] = 0.5 * velocity[0].elements[i] + ledger.gradient[i] + 1;
             ledger.count[i] += velocity[0].elements[i];
@@ -239,7 +243,12 @@ struct hvd::tensor_traits<Fixed> {
     static std::size_t size(const Fixed& t) { return t.elements.size(); }
 };
 
-TEST_CASE("the state of an optimizer that makes it in its first step, of tensors that cannot be resized") {
+template <>
+struct hvd::tensor_traits<Unmade> : hvd::tensor_traits<Fixed> {
+    static void resize(Unmade& t, std::span<const std::size_t> shape) { t.elements.resize(shape[0]); }
+};
+
+TEST_CASE_TEMPLATE("the state of an optimizer that makes it in its first step", X, Fixed, Unmade) {
     const std::vector<std::size_t> set = numbers(20);
     const auto run = [&] {
         std::vector<double> result;
@@ -247,7 +256,7 @@ TEST_CASE("the state of an optimizer that makes it in its first step, of tensors
                   Ledger ledger{set.size()};
                   for (double& g : ledger.gradient) g = 1e9;  // means nothing yet
                   hvd::ShardedDataset data{set, world, {.batch_size = 2, .last = hvd::Last::Uneven}};
-                  hvd::DistributedOptimizer optimizer{world, ledger, Momentum{}, {.op = hvd::Reduction::Sum}};
+                  hvd::DistributedOptimizer optimizer{world, ledger, Momentum<X>{}, {.op = hvd::Reduction::Sum}};
                   for (auto batch : data.epoch(0)) {
                       ledger.backward(batch);
                       optimizer.step();

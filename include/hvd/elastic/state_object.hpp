@@ -1,11 +1,13 @@
 // How an object of the user's becomes bytes of the job's state, and is made from them again.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -136,6 +138,13 @@ struct StateObject {
     std::function<void(SavedReader&)> load;
 };
 
+/// A list that can be given tensors, without elements yet.
+template <class List>
+concept GrowableList = TensorRange<List> && std::default_initializable<std::ranges::range_value_t<List>> &&
+    requires(List& list) {
+    list.resize(std::size_t{});
+};
+
 /// Lists of tensors, of which `get` returns one.
 template <class Get>
 StateObject tensor_list_object(Get get) {
@@ -150,7 +159,7 @@ StateObject tensor_list_object(Get get) {
                 reader.take(&count, sizeof count);
                 if (count != count_tensors(list)) {
                     // Optimizers make their state when they first step, so that the list may be empty until then.
-                    if constexpr (requires { list.resize(std::size_t{}); }) {
+                    if constexpr (GrowableList<decltype(list)>) {
                         if (count > reader.left()) reader.wrong();
                         list.resize(static_cast<std::size_t>(count));
                     } else {

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <hvd/elastic/state.hpp>
+#include <hvd/elastic/state_object.hpp>
 #include <hvd/train/model.hpp>
 
 namespace hvd::detail {
@@ -19,13 +20,15 @@ template <class Optimizer>
 bool needs_first_step(Optimizer& optimizer) {
     auto&& list = optimizer.state();
     using List = std::remove_reference_t<decltype(list)>;
-    std::size_t elements = 0;
+    std::size_t elements = 0, tensors = 0;
     bool is_resizable = true;
     for_each_tensor(list, [&]<class X>(X& tensor, std::size_t) {
         elements += size_of(tensor);
         is_resizable = is_resizable && Resizable<X>;
+        ++tensors;
     });
-    if constexpr (!TensorTuple<List>) is_resizable = Resizable<std::ranges::range_value_t<List>>;
+    if constexpr (!TensorTuple<List>)
+        is_resizable = Resizable<std::ranges::range_value_t<List>> && (GrowableList<List> || tensors > 0);
     return elements == 0 && !is_resizable;
 }
 
