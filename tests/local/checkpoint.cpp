@@ -373,7 +373,7 @@ TEST_CASE("a header whose checksum is right and whose numbers are absurd") {
     // A directory with the right sums that promises more than there is.
     const auto forge = [&](const std::vector<hvd::detail::CheckpointEntry>& entries) {
         std::vector<std::byte> directory = hvd::detail::to_bytes(entries);
-        directory.resize(hvd::detail::checkpoint_aligned(directory.size()));
+        directory.resize(hvd::detail::Checksum::rounded(directory.size()));
         hvd::detail::CheckpointHeader header;
         std::memcpy(&header, good.data(), sizeof header);
         hvd::detail::Checksum sum;

@@ -39,10 +39,9 @@ FileOutcome on_first_rank(const Communicator<T, A>& world, const std::string& pa
         try {
             outcome.has_image = f() ? 1 : 0;
         } catch (const DataError& e) {
-            const std::string begin = "hvd: " + e.file() + " at byte " + std::to_string(e.offset()) + ": ";
             outcome.file = e.file();
             outcome.offset = e.offset();
-            outcome.reason = std::string{e.what()}.substr(begin.size());
+            outcome.reason = e.reason();
         } catch (const std::exception& e) {
             outcome.file = path;
             outcome.reason = std::string{"the checkpoint could not be handled: "} + e.what();

@@ -66,12 +66,15 @@ public:
     DataError(std::string file, std::size_t offset, const std::string& reason)
         : Error{"hvd: " + file + " at byte " + std::to_string(offset) + ": " + reason},
           file_{std::move(file)},
+          reason_{reason},
           offset_{offset} {}
     const std::string& file() const noexcept { return file_; }
     std::size_t offset() const noexcept { return offset_; }
+    /// What follows file and byte in the text.
+    const std::string& reason() const noexcept { return reason_; }
 
 private:
-    std::string file_;
+    std::string file_, reason_;
     std::size_t offset_;
 };
 

@@ -12,8 +12,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <hvd/core/descriptor.hpp>
 #include <hvd/core/error.hpp>
 
 namespace hvd {
@@ -25,14 +25,15 @@ public:
 
     /// Throws DataError when the file cannot be opened or is no regular file.
     explicit MappedFile(std::string path) : path_{std::move(path)} {
-        const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe must not block
-        if (file.number < 0) fail("cannot be opened");
+        const detail::Descriptor file{
+            ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe must not block
+        if (file.number() < 0) fail("cannot be opened");
         struct stat status {};
-        if (::fstat(file.number, &status) != 0) fail("cannot be examined");
+        if (::fstat(file.number(), &status) != 0) fail("cannot be examined");
         if (!S_ISREG(status.st_mode)) throw DataError{path_, 0, "is no regular file; pass the path of one"};
         if (status.st_size == 0) return;  // cannot be mapped
         const auto size = static_cast<std::size_t>(status.st_size);
-        void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+        void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
         if (memory == MAP_FAILED) fail("cannot be mapped");
         bytes_ = {static_cast<const unsigned char*>(memory), size};
     }
@@ -56,16 +57,6 @@ public:
     std::size_t size() const { return bytes_.size(); }
 
 private:
-    struct Descriptor {
-        explicit Descriptor(int n) : number{n} {}
-        ~Descriptor() {
-            if (number >= 0) ::close(number);
-        }
-        Descriptor(const Descriptor&) = delete;
-        Descriptor& operator=(const Descriptor&) = delete;
-        int number;
-    };
-
     [[noreturn]] void fail(const char* what) const {
         throw DataError{path_, 0, what + std::string{": "} + std::strerror(errno)};
     }

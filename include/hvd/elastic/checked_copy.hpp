@@ -15,6 +15,8 @@ namespace hvd::detail {
 class Checksum {
 public:
     static constexpr std::size_t block = 64;
+    /// Up to a whole block.
+    static constexpr std::size_t rounded(std::size_t bytes) { return (bytes + block - 1) / block * block; }
 
     /// Whole blocks. `to` may be null: then they are only summed. Many at once pass by the cache, which training needs.
     void copy(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -15,26 +15,22 @@
 #include <utility>
 #include <vector>
 
+#include <hvd/core/descriptor.hpp>
 #include <hvd/elastic/checkpoint_format.hpp>
 #include <hvd/elastic/fault_point.hpp>
 
 namespace hvd::detail {
 
-/// An open file, closed in the end; errors become a DataError about `path`.
+/// An open file; errors become a DataError about `path`.
 class CheckpointDescriptor {
 public:
     CheckpointDescriptor(const std::string& name, int flags, const std::string& path)
-        : path_{path}, number_{::open(name.c_str(), flags | O_CLOEXEC, 0666)} {}
-    CheckpointDescriptor(const CheckpointDescriptor&) = delete;
-    CheckpointDescriptor& operator=(const CheckpointDescriptor&) = delete;
-    ~CheckpointDescriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    int number() const { return number_; }
+        : path_{path}, file_{::open(name.c_str(), flags | O_CLOEXEC, 0666)} {}
+    int number() const { return file_.number(); }
 
     void write(const std::byte* from, std::size_t bytes, std::size_t at) const {
         while (bytes > 0) {
-            const ssize_t n = ::pwrite(number_, from, bytes, static_cast<off_t>(at));
+            const ssize_t n = ::pwrite(number(), from, bytes, static_cast<off_t>(at));
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0) fail("written", at);
             from += n;
@@ -46,7 +42,7 @@ public:
     std::size_t read(std::byte* to, std::size_t bytes) const {
         std::size_t at = 0;
         while (at < bytes) {
-            const ssize_t n = ::pread(number_, to + at, bytes - at, static_cast<off_t>(at));
+            const ssize_t n = ::pread(number(), to + at, bytes - at, static_cast<off_t>(at));
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) fail("read", at);
             if (n == 0) break;
@@ -55,7 +51,7 @@ public:
         return at;
     }
     void sync() const {
-        if (::fsync(number_) != 0) fail("written", 0);
+        if (::fsync(number()) != 0) fail("written", 0);
     }
     [[noreturn]] void fail(const char* what, std::size_t at) const {
         throw DataError{path_, at,
@@ -65,7 +61,7 @@ public:
 
 private:
     const std::string& path_;
-    int number_;
+    Descriptor file_;
 };
 
 class CheckpointFile {

@@ -51,8 +51,6 @@ struct CheckpointEntry {
     }
 };
 
-constexpr std::size_t checkpoint_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// Gathers small pieces, sums them, and passes them on in large ones.
 template <class Write>
 class CheckpointWriter {
@@ -69,7 +67,7 @@ public:
         }
     }
     /// Pads to a whole block.
-    void end_piece() { buffer_.resize(checkpoint_aligned(buffer_.size())); }
+    void end_piece() { buffer_.resize(Checksum::rounded(buffer_.size())); }
     /// Returns the sum of all. `at` is behind the last byte then.
     std::uint64_t end() {
         end_piece();
@@ -107,7 +105,7 @@ void write_checkpoint_image(const SavedState& state, Write write) {
     header.version = CheckpointHeader::right_version;
     header.workers = static_cast<std::uint32_t>(state.workers);
     header.sequence = state.sequence;
-    header.directory_bytes = checkpoint_aligned(directory.size());
+    header.directory_bytes = Checksum::rounded(directory.size());
     CheckpointWriter first{write, CheckpointHeader::room};
     first.put(directory.data(), directory.size());
     header.directory_sum = first.end();
@@ -173,12 +171,12 @@ inline SavedState open_checkpoint(const CheckpointImage& image, const std::strin
     const auto directory_bytes = static_cast<std::size_t>(header.directory_bytes);
     std::size_t at = CheckpointHeader::room + directory_bytes, left = static_cast<std::size_t>(header.data_bytes);
     for (const CheckpointEntry& e : entries) {
-        if (e.bytes > left || checkpoint_aligned(static_cast<std::size_t>(e.bytes)) > left || e.kind > 1) refuse();
+        if (e.bytes > left || Checksum::rounded(static_cast<std::size_t>(e.bytes)) > left || e.kind > 1) refuse();
         const auto bytes = static_cast<std::size_t>(e.bytes);
         state.entries.push_back({e.name, static_cast<StateKind>(e.kind), bytes, e.rank, {}});
         if (bytes > 0) state.entries.back().pieces.push_back({0, bytes, image->data() + at});
-        at += checkpoint_aligned(bytes);
-        left -= checkpoint_aligned(bytes);
+        at += Checksum::rounded(bytes);
+        left -= Checksum::rounded(bytes);
     }
     if (left != 0) refuse();
     state.memory.push_back(image);

@@ -34,12 +34,6 @@ public:
         if (file.file_ < 0) file.fail("open", errno);
         return file;
     }
-    /// An open file on disk.
-    static SlotFile adopt(int number) {
-        SlotFile file;
-        file.file_ = number;
-        return file;
-    }
     SlotFile() = default;
     SlotFile(SlotFile&& other) noexcept
         : file_{std::exchange(other.file_, -1)},
@@ -57,7 +51,6 @@ public:
     }
 
     int number() const { return file_; }
-    std::byte* base() const { return base_; }
     std::size_t mapped() const { return mapped_; }
 
     std::size_t size() const {

@@ -170,10 +170,9 @@ public:
         for (const auto& [owner, observe] : observers_) observe(sequence_);
     }
 
-    /// The bytes of all objects that are the same on all ranks, or of all.
-    void collect(std::vector<StateEntry>& entries, std::vector<StateChunks>& chunks, bool with_per_rank = true) {
+    /// The bytes of all objects.
+    void collect(std::vector<StateEntry>& entries, std::vector<StateChunks>& chunks) {
         for (Item& item : items_) {
-            if (item.kind == StateKind::PerRank && !with_per_rank) continue;
             StateChunks& own = chunks.emplace_back();
             if (item.stage == Stage::Live) item.object.save(own);
             else own.refer(item.bytes.data(), item.bytes.size());

@@ -48,8 +48,6 @@ constexpr ByteRange part_of(std::size_t bytes, std::size_t part, std::size_t par
     return {begin, begin + each + (part < extra ? 1 : 0)};
 }
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// A piece of an entry, and where it lies in the data of a slot.
 struct PlacedPiece {
     std::size_t entry, from, bytes, at;
@@ -76,13 +74,13 @@ std::vector<PlacedPiece> place_pieces(const Entries& entries, std::size_t part, 
         }
         if (piece.bytes == 0) continue;
         pieces.push_back(piece);
-        at += aligned(piece.bytes);
+        at += Checksum::rounded(piece.bytes);
     }
     return pieces;
 }
 
 inline std::size_t data_bytes_of(const std::vector<PlacedPiece>& pieces) {
-    return pieces.empty() ? 0 : pieces.back().at + aligned(pieces.back().bytes);
+    return pieces.empty() ? 0 : pieces.back().at + Checksum::rounded(pieces.back().bytes);
 }
 
 inline std::uint64_t header_sum(const SlotHeader& h) {
@@ -98,7 +96,8 @@ inline void write_slot(SlotFile& file, CommitKey key, int rank, int workers, std
                        const std::vector<StateEntry>& entries, const std::vector<StateChunks>& chunks) {
     const std::vector<std::byte> directory = to_bytes(entries);
     const std::vector<PlacedPiece> pieces = place_pieces(entries, part, parts);
-    const std::size_t data_begin = SlotHeader::room + aligned(directory.size()), data_bytes = data_bytes_of(pieces);
+    const std::size_t data_begin = SlotHeader::room + Checksum::rounded(directory.size()),
+                      data_bytes = data_bytes_of(pieces);
     std::byte* base = file.reserve(data_begin + data_bytes);
     auto& header = *reinterpret_cast<SlotHeader*>(base);
     header.mark.store(0, std::memory_order_release);
@@ -144,7 +143,8 @@ inline const SlotHeader* look_at_slot(SlotFile& file) {
     const auto* header = reinterpret_cast<const SlotHeader*>(base);
     if (header->mark.load(std::memory_order_acquire) != SlotHeader::whole) return nullptr;
     const std::size_t room = file.mapped() - SlotHeader::room;
-    if (header->directory_bytes > room || header->data_bytes > room - aligned(header->directory_bytes)) return nullptr;
+    if (header->directory_bytes > room || header->data_bytes > room - Checksum::rounded(header->directory_bytes))
+        return nullptr;
     return header;
 }
 
@@ -152,7 +152,7 @@ inline const SlotHeader* look_at_slot(SlotFile& file) {
 inline bool is_undamaged(const SlotHeader& header) {
     Checksum sum;
     sum.copy(nullptr, reinterpret_cast<const std::byte*>(&header) + SlotHeader::room,
-             aligned(header.directory_bytes) + header.data_bytes);
+             Checksum::rounded(header.directory_bytes) + header.data_bytes);
     return header.checksum == Checksum::mix(sum.value(), header_sum(header));
 }
 
@@ -161,7 +161,7 @@ inline void read_slot(const SlotHeader& header, SavedState& state) {
     const std::byte* base = reinterpret_cast<const std::byte*>(&header) + SlotHeader::room;
     std::vector<StateEntry> entries;
     from_bytes({base, static_cast<std::size_t>(header.directory_bytes)}, entries);
-    base += aligned(header.directory_bytes);
+    base += Checksum::rounded(header.directory_bytes);
     const auto rank = static_cast<int>(header.rank);
     for (const StateEntry& entry : entries)
         if (entry.state_kind() == StateKind::PerRank || state.find(entry.name, StateKind::Replicated, rank) == nullptr)

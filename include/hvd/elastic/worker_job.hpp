@@ -21,31 +21,16 @@
 #include <utility>
 #include <vector>
 
+#include <hvd/core/descriptor.hpp>
 #include <hvd/elastic/mpi_command.hpp>
 #include <hvd/elastic/supervised_worker.hpp>
 
 namespace hvd::detail {
 
-/// A file descriptor that is closed in the end.
-class Descriptor {
-public:
-    explicit Descriptor(int number = -1) : number_{number} {}
-    Descriptor(Descriptor&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        std::swap(number_, other.number_);
-        return *this;
-    }
-    ~Descriptor() { close(); }
-    int number() const { return number_; }
-    void close() {
-        if (number_ >= 0) ::close(std::exchange(number_, -1));
-    }
-    /// As other processes of this user open it.
-    std::string path() const { return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(number_); }
-
-private:
-    int number_;
-};
+/// Where other processes of this user can open it.
+inline std::string path_of(const Descriptor& file) {
+    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.number());
+}
 
 struct Pipe {
     Descriptor read, write;
@@ -73,19 +58,6 @@ public:
         std::chrono::duration<double> silence{0};
     };
 
-    /// Workers whose shells are gone count as ended: nobody else would tell of their end.
-    void look_for_dead_shells() {
-        for (Worker& worker : workers_) {
-            if (worker.group <= 1 || worker.ended) continue;
-            const char state = stat_of(worker.group).state;
-            if (state != 'Z' && state != ' ') continue;
-            take_reports();
-            if (std::exchange(worker.ended, true)) continue;
-            worker.status = 128 + SIGKILL;
-            worker.is_killed = true;  // with the launcher's part of the job, which takes all shells along
-        }
-    }
-
     struct Stopped {
         int process;
         bool is_worker;  // or one of those that start workers
@@ -96,8 +68,9 @@ public:
               const sigset_t& signals)
         : is_quiet_when_killed_{kind == MpiKind::Mpich}, workers_(static_cast<std::size_t>(workers)) {
         ::fcntl(reports_.read.number(), F_SETFL, O_NONBLOCK);
-        for (const std::string& word : {std::string{"-n"}, std::to_string(workers), std::string{"/bin/sh"},
-                                        std::string{"-c"}, reporting_script(reports_.write.path(), hold_.read.path())})
+        for (const std::string& word :
+             {std::string{"-n"}, std::to_string(workers), std::string{"/bin/sh"}, std::string{"-c"},
+              reporting_script(path_of(reports_.write), path_of(hold_.read))})
             command.push_back(word);
         for (const std::string& word : own_command()) command.push_back(word);
         std::vector<char*> arguments, variables;
@@ -132,11 +105,9 @@ public:
     std::vector<Worker>& workers() { return workers_; }
     int reports() const { return reports_.read.number(); }
     int launcher_end() const { return launcher_end_.number(); }
-    pid_t launcher() const { return launcher_; }
 
-    /// Takes what the shells have written. True when a worker has ended.
-    bool take_reports() {
-        bool has_ended = false;
+    /// Takes what the shells have written.
+    void take_reports() {
         char buffer[4096];
         for (ssize_t n; (n = ::read(reports_.read.number(), buffer, sizeof buffer)) > 0;)
             text_.append(buffer, static_cast<std::size_t>(n));
@@ -152,11 +123,22 @@ public:
                 worker.parent = stat_of(value).parent;
                 has_started_ = true;
             } else {
-                worker.ended = has_ended = true;
+                worker.ended = true;
                 worker.status = value;
             }
         }
-        return has_ended;
+    }
+    /// Workers whose shells are gone count as ended: nobody else would tell of their end.
+    void look_for_dead_shells() {
+        for (Worker& worker : workers_) {
+            if (worker.group <= 1 || worker.ended) continue;
+            const char state = stat_of(worker.group).state;
+            if (state != 'Z' && state != ' ') continue;
+            take_reports();
+            if (std::exchange(worker.ended, true)) continue;
+            worker.status = 128 + SIGKILL;
+            worker.is_killed = true;  // with the launcher's part of the job, which takes all shells along
+        }
     }
     bool has_started() const { return has_started_; }
     bool has_launcher_ended() const {
