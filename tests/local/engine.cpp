@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <latch>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -485,6 +486,52 @@ TEST_CASE("an engine that is destroyed completes or fails what is under way, and
             }
         }
     });
+}
+
+TEST_CASE("what all have submitted is completed by the end of their engines, also before there is a plan") {
+    on_engines({1, 2, 3}, [](const World& world, hvd::EngineOptions options) {
+        std::vector<int> x(3, 1), y(2, world.rank()), z(1, 1);
+        hvd::Request first, second, third;
+        {
+            hvd::Engine engine{world, options};
+            if (world.rank() == 1) second = engine.allreduce("y", y);
+            first = engine.allreduce("x", x);
+            if (world.rank() != 1) second = engine.allreduce("y", y);
+            if (world.rank() == 1) third = engine.allreduce("only here", z);
+        }
+        first.wait();
+        second.wait();
+        expect(x == std::vector<int>(3, world.size()), "x is the sum");
+        expect(y[1] == world.size() * (world.size() - 1) / 2, "y is the sum");
+        if (world.rank() == 1)
+            expect(!text_of<hvd::Error>([&] { third.wait(); }).empty(), "what nobody else has submitted fails");
+    });
+}
+
+TEST_CASE("an engine that ends in the middle of a round is missed by the others") {
+    for (int size : {2, 3}) {
+        std::latch is_gone{1};  // a wait of hvd's would let the engine go on
+        CHECK(hvd::launch<hvd::Local>(size, [&](auto& world) {
+                  hvd::EngineOptions options;
+                  options.background = false;
+                  std::optional<hvd::Engine<World>> engine{std::in_place, world, options};
+                  std::vector<int> x(3, 1);
+                  engine->allreduce("x", x).wait();
+                  hvd::barrier(world);
+                  hvd::Request next = engine->allreduce("x", x);
+                  if (world.rank() == 0) {
+                      world.transport().worker()->stall_abort = std::chrono::milliseconds{100};
+                      const std::string text = text_of<hvd::StallError>([&] { next.wait(); });
+                      world.transport().worker()->stall_abort = {};
+                      engine.reset();
+                      is_gone.count_down();
+                      expect(!text.empty(), "the round has begun, and the others do not come");
+                  } else {
+                      is_gone.wait();
+                      expect(!text_of<hvd::TransportError>([&] { next.wait(); }).empty(), "rank 0 does not go on");
+                  }
+              }) == 0);
+    }
 }
 
 TEST_CASE("empty tensors, threshold 0, and one tensor above the threshold") {

@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <hvd/comm/shared_array.hpp>
 #include <hvd/engine/entry.hpp>
+#include <hvd/engine/plan.hpp>
 
 namespace hvd::detail {
 
@@ -224,5 +227,28 @@ private:
     std::vector<std::byte> bytes_;
     std::unique_ptr<Operation> run_;
 };
+
+/// The operations of a bucket while some ranks have joined, one after another; `entries`: none on a rank that has.
+template <class Comm>
+std::unique_ptr<Operation> start_around_joined(const Comm& comm, Channel<typename Comm::transport_type> channel,
+                                               const Bucket& bucket,
+                                               const std::unordered_map<std::string, Metadata>& metadata,
+                                               const std::vector<char>& joined, const Entries<Comm>* entries) {
+    auto sequence = std::make_unique<SequenceRun>();
+    for (std::size_t i = 0; i < bucket.members.size(); ++i) {
+        const Metadata& m = metadata.at(bucket.members[i].name);
+        const auto entry = entries == nullptr ? nullptr : (*entries)[i];
+        if (static_cast<Kind>(m.kind) == Kind::Allreduce) {
+            auto run = std::make_unique<JoinedRun<Comm>>(comm, channel, entry, m, joined);
+            if (m.fuse_key == 0) run->set_whole();
+            sequence->parts.push_back(std::move(run));
+        } else if (entry) {
+            sequence->parts.push_back(entry->start(comm, channel));
+        } else {
+            sequence->parts.push_back(std::make_unique<BystanderRun<Comm>>(comm, m));
+        }
+    }
+    return sequence;
+}
 
 }  // namespace hvd::detail

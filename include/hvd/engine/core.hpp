@@ -83,6 +83,7 @@ public:
     /// Ends everything here; called by who drives.
     void fail(std::exception_ptr error) {
         pending.fail_all(error);
+        if (phase_ != Phase::Idle) --rounds_;  // the others may need more of it
         phase_ = Phase::Idle;
         exchange_.reset();
         run_.reset();
@@ -94,16 +95,17 @@ public:
         constexpr std::chrono::seconds patience{5};
         const auto began = Clock::now();
         Backoff backoff{32};
-        while (!is_unwinding && !pending.has_failed() && (is_active() || wish() == Wish::Bucket) &&
+        is_closing_.store(true);
+        while (!is_unwinding && !pending.has_failed() && (is_active() || wish() != Wish::Nothing) &&
                Clock::now() - began < patience) {
             drive();
             backoff.pause();
         }
         const std::scoped_lock lock{drive_mutex_};
-        tell(EngineNotice::Closed, {});
-        notices_.close();
         fail(std::make_exception_ptr(UsageError{located(
             "engine", comm_.rank(), comm_.size(), "it was destroyed while this was pending; wait for it first")}));
+        tell(EngineNotice::Closed, {});
+        notices_.close();
         timeline.stop();
     }
 
@@ -157,7 +159,11 @@ private:
     }
 
     using Wish = typename Pending<Comm>::Wish;
-    Wish wish() const { return pending.wish(comm_.transport().worker()->is_blocked()); }
+    Wish wish() const {
+        const bool submits_no_more = is_closing_.load() || comm_.transport().worker()->is_blocked();
+        const Wish wish = pending.wish(submits_no_more);
+        return wish == Wish::Talk && was_last_talk_.load() ? Wish::Nothing : wish;
+    }
 
     bool begin_round() {
         if (pending.has_failed()) return false;
@@ -229,6 +235,7 @@ private:
         pending.follow(planner_);
         if (agenda_.empty()) {
             if (decision_.failures.empty()) {
+                was_last_talk_.store(is_closing_.load());
                 next_talk_ = Clock::now() + talk_pause_;
                 talk_pause_ = std::min(2 * talk_pause_, longest_pause);
             }
@@ -251,26 +258,9 @@ private:
         } else if (!some_joined) {
             run_ = current_[0]->start(comm_, channel);
         } else {
-            run_ = around_joined_ranks(bucket, channel);
+            run_ = start_around_joined(comm_, channel, bucket, metadata_, decision_.joined,
+                                       is_joined_ ? nullptr : &current_);
         }
-    }
-
-    std::unique_ptr<Operation> around_joined_ranks(const Bucket& bucket, Channel<T> channel) {
-        auto sequence = std::make_unique<SequenceRun>();
-        for (std::size_t i = 0; i < bucket.members.size(); ++i) {
-            const Metadata& m = metadata_.at(bucket.members[i].name);
-            const auto entry = is_joined_ ? nullptr : current_[i];
-            if (static_cast<Kind>(m.kind) == Kind::Allreduce) {
-                auto run = std::make_unique<JoinedRun<Comm>>(comm_, channel, entry, m, decision_.joined);
-                if (m.fuse_key == 0) run->set_whole();
-                sequence->parts.push_back(std::move(run));
-            } else if (entry) {
-                sequence->parts.push_back(entry->start(comm_, channel));
-            } else {
-                sequence->parts.push_back(std::make_unique<BystanderRun<Comm>>(comm_, m));
-            }
-        }
-        return sequence;
     }
 
     /// A UsageError is one that all ranks get from the same operation, by its checks: it ends that, and not the engine.
@@ -374,7 +364,8 @@ private:
     SharedArray<unsigned char> scratch_;
     Planner planner_;
     Phase phase_ = Phase::Idle;
-    std::atomic<bool> is_active_ = false;
+    std::atomic<bool> is_active_ = false, is_closing_ = false;
+    std::atomic<bool> was_last_talk_ = false;  // while closing: the others do not have what is pending here
     std::optional<Exchange<T>> exchange_;
     bool wants_bucket_ = false, as_planned_ = false, has_warned_ = false;
     std::uint64_t rounds_ = 0;
