@@ -6,6 +6,7 @@
 #include <barrier>
 #include <memory>
 #include <optional>
+#include <thread>
 
 namespace {
 
@@ -229,11 +230,13 @@ TEST_CASE("an exception on its way withdraws unfinished requests and gets out") 
 
 TEST_CASE("an exception on one rank while requests are under way ends the job with its cause") {
     for (int workers : {2, 3, 5}) {
-        std::atomic<int> told{0};
+        std::atomic<int> inside{0}, told{0};
         CHECK(hvd::launch<hvd::Local>(workers, [&](auto& world) {
                   std::vector<float> x(200000, 1), y(5, 1);
+                  ++inside;
                   if (world.rank() == 1) {
                       hvd::Request request = hvd::allreduce_async(world, x);
+                      while (inside < workers) std::this_thread::yield();  // or some meet the failure before the body
                       throw std::runtime_error{"thrown on purpose"};
                   }
                   try {

@@ -85,8 +85,9 @@ TEST_CASE("an exception on one rank ends all at their next call, in whatever the
 
 TEST_CASE("a rank that computes hears of it at its next call") {
     std::atomic<bool> failed{false};
-    std::atomic<int> heard{0};
+    std::atomic<int> heard{0}, arrived{0};
     CHECK(hvd::launch<hvd::Local>(3, [&](auto& world) {
+              await(arrived, 3);
               if (world.rank() == 1) {
                   failed = true;
                   throw 42;  // anything may be thrown

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <random>
 #include <string>
 
 #include <hvd/hvd.hpp>
@@ -104,6 +105,29 @@ TEST_CASE("a table follows from times") {
     table = hvd::detail::table_from(times);
     REQUIRE(table.rows.size() == 2);
     CHECK(table.rows[1].algorithm == "ring");
+}
+
+TEST_CASE("rows begin between the lengths that were measured, whatever the times") {
+    const auto check_rows = [](const hvd::detail::AutoTimes& times) {
+        const hvd::AutoTable table = hvd::detail::table_from(times);
+        REQUIRE_FALSE(table.rows.empty());
+        CHECK(table.rows[0].from == 0);
+        for (std::size_t i = 1; i < table.rows.size(); ++i) {
+            CHECK(table.rows[i].from > table.rows[i - 1].from);
+            CHECK(table.rows[i].from <= hvd::detail::auto_trials.back().bytes);
+        }
+    };
+    // Direct comes close, and is taken, where it is still behind: the lines do not cross there.
+    hvd::detail::AutoTimes times;
+    for (auto& now : times.seconds) now[tree] = 1, now[direct] = 1.5;
+    times.seconds[0][direct] = 2.5;
+    check_rows(times);
+    std::mt19937 random{7};
+    for (int turn = 0; turn < 20000; ++turn) {
+        for (auto& now : times.seconds)
+            for (double& seconds : now) seconds = static_cast<double>(1 + random() % 8) / 4;
+        check_rows(times);
+    }
 }
 
 TEST_CASE("before Direct's time is taken all of its slots have been touched") {
