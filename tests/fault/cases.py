@@ -185,6 +185,22 @@ def two_launches():
         0, 'OK with 3 workers', 'second OK with 2 workers')
 
 
+def launcher_hangs():
+    """A launcher that starts nobody and does not end is given up; one that is no program is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        launcher = pathlib.Path(folder, 'launcher')
+        launcher.write_text('#!/bin/sh\nexec sleep 1000\n')
+        launcher.chmod(0o755)
+        Job(PROGRAM, {'workers': 2, 'rejoin': 1}, mpiexec=str(launcher)).expect(1, 'could not start the workers for')
+        Job(PROGRAM, {'workers': 2}, mpiexec=folder).expect(1, 'begins with no program')
+
+
+def standard_input():
+    """It is rank 0's; the others come to its end at once."""
+    Job(PROGRAM, {'workers': 3, 'read': 1}, text='a\nb\n').expect(
+        0, 'rank 0 has read 2 lines', 'rank 1 has read 0 lines', 'rank 2 has read 0 lines', 'OK with 3 workers')
+
+
 def nodes():
     """Pretended nodes, of which each keeps the whole state; one is lost as a whole."""
     os.environ['HVD_ALGORITHM'] = 'hierarchical'  # what Auto measures differs between jobs
@@ -198,7 +214,8 @@ def nodes():
 
 CASES = {f.__name__: f for f in (no_fault, causes, places, after_the_last_step, stopped_in_starting, in_recovery,
                                  two_at_once, shrinking, below_the_minimum, deterministic_crash, exception,
-                                 early_return, supervisor_dies, signals, others_die, by_hand, two_launches, nodes)}
+                                 early_return, supervisor_dies, signals, others_die, by_hand, two_launches,
+                                 launcher_hangs, standard_input, nodes)}
 
 
 def main():

@@ -36,9 +36,10 @@ def is_alive(pid):
 
 
 class Job:
-    """`faults` is a list of (rank, point, time, signal); each happens once, or as often as it can with `again`."""
+    """`faults` is a list of (rank, point, time, signal); each happens once, or as often as it can with `again`.
+    `text` is its standard input."""
 
-    def __init__(self, program, settings=None, faults=(), again=False, command=(), mpiexec=None):
+    def __init__(self, program, settings=None, faults=(), again=False, command=(), mpiexec=None, text=""):
         self.folder = tempfile.TemporaryDirectory(prefix='hvd-fault-')
         environment = dict(os.environ)
         if mpiexec:
@@ -55,8 +56,11 @@ class Job:
         self.err = open(pathlib.Path(self.folder.name, 'err'), 'w+')
         self.program = os.path.realpath(program)
         self.started = time.monotonic()
-        self.process = subprocess.Popen([*command, program], env=environment, stdin=subprocess.DEVNULL,
-                                        stdout=self.out, stderr=self.err)
+        given = pathlib.Path(self.folder.name, 'in')
+        given.write_text(text)
+        with open(given) as input_:
+            self.process = subprocess.Popen([*command, program], env=environment, stdin=input_,
+                                            stdout=self.out, stderr=self.err)
         self.seen = set()
 
     def processes(self):

@@ -3,11 +3,14 @@
 #include <hvd/hvd.hpp>
 #include <hvd/testing/fault_point.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iostream>
+#include <iterator>
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
@@ -95,6 +98,10 @@ int main(int argc, char** argv) {
         hvd::ShardedDataset data{set, world, {.batch_size = 7, .seed = 3, .last = hvd::Last::Uneven}};
         hvd::DistributedOptimizer optimizer{world, model, Momentum{}, {.op = hvd::Reduction::Sum}};
         hvd::broadcast_parameters(world, model);
+        if (number("HVD_TEST_READ", 0) != 0) {
+            const auto lines = std::count(std::istreambuf_iterator<char>{std::cin}, {}, '\n');
+            std::printf("rank %d has read %d lines\n", world.rank(), static_cast<int>(lines));
+        }
         int turn = 0;
         for (std::size_t epoch = 0; epoch < epochs; ++epoch)
             for (auto batch : data.epoch(epoch)) {
@@ -130,6 +137,7 @@ int main(int argc, char** argv) {
          .on_failure =
              setting("HVD_TEST_POLICY", "replace") == "shrink" ? hvd::OnFailure::Shrink : hvd::OnFailure::Replace,
          .deadline = deadline,
+         .rejoin_timeout = std::chrono::seconds{number("HVD_TEST_REJOIN", 60)},
          .checkpoint = setting("HVD_TEST_CHECKPOINT", "")});
     hvd::detail::fault_point("program: after launch", early_rank);
     if (number("HVD_TEST_LAUNCHES", 1) > 1) {

@@ -1,7 +1,10 @@
 // Training goes on from a file: on any number of workers, and never from a damaged one.
+#include "caught_stderr.hpp"
 #include "ledger.hpp"
 #include "workers.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -134,22 +137,6 @@ int load_number(const std::string& path, std::string* error = nullptr) {
     });
     return code == 0 ? found : -2;
 }
-
-// What is printed on stderr meanwhile is not shown.
-struct Quiet {
-    int kept = ::dup(2);
-    Quiet() {
-        std::fflush(stderr);
-        if (std::freopen("/dev/null", "w", stderr) == nullptr) FAIL("no /dev/null");
-    }
-    Quiet(const Quiet&) = delete;
-    Quiet& operator=(const Quiet&) = delete;
-    ~Quiet() {
-        std::fflush(stderr);
-        ::dup2(kept, 2);
-        ::close(kept);
-    }
-};
 
 }  // namespace
 
@@ -319,7 +306,7 @@ TEST_CASE("a damaged file is refused, and the one before is used") {
     CHECK(load_number(path) == 2);
     const std::string good = read_file(path);
     REQUIRE(good.size() > 256);
-    const Quiet quiet;
+    const hvd_test::CaughtStderr quiet;
     for (std::size_t at = 0; at < good.size(); ++at) {  // every byte
         std::string bad = good;
         bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
@@ -428,13 +415,19 @@ TEST_CASE("the state of another program is refused with the name of the object")
 TEST_CASE("a file that cannot be written is an error on all ranks, and training is as it was") {
     const Folder folder;
     CHECK(hvd::launch<hvd::Local>(3, [&](auto& world) {
-              hvd::Checkpoint checkpoint{world, folder / "no/such/folder/state"};
+              expect_throws<hvd::DataError>([&] { hvd::Checkpoint none{world, folder / "no/such/folder/state"}; });
+              if (world.rank() == 0) fs::create_directory(folder / "sub");
+              hvd::barrier(world);
+              hvd::Checkpoint checkpoint{world, folder / "sub/state"};
+              if (world.rank() == 0) fs::remove(folder / "sub");
               int number = 7;
               world.state().add("number", number);
               for (int i = 0; i < 2; ++i) expect_throws<hvd::DataError>([&] { checkpoint.save(); });
               expect(number == 7 && world.state().commits() == 2, "committed, but not written");
               expect_works(world);
           }) == 0);
+    CHECK(hvd::launch<hvd::Local>({.workers = 2, .checkpoint = folder / "no/such/folder/state"},
+                                  [](auto&) { FAIL("no worker trains"); }) == 1);
     // No room: the limit of the size of files stands for a full disk.
     const std::string path = folder / "state";
     save_number(path, 1);
@@ -464,6 +457,23 @@ TEST_CASE("a file that cannot be written is an error on all ranks, and training 
     CHECK(read_file(path) == before);
     CHECK(!fs::exists(path + ".new"));
     CHECK(load_number(path) == 1);
+}
+
+TEST_CASE("two jobs that write one file do not write into each other's") {
+    const Folder folder;
+    const std::string path = folder / "state";
+    save_number(path, 1);
+    const int other = ::open((path + ".new").c_str(), O_WRONLY | O_CREAT, 0666);
+    REQUIRE(other >= 0);
+    REQUIRE(::flock(other, LOCK_EX) == 0);
+    CHECK(hvd::launch<hvd::Local>(2, [&](auto& world) {
+              hvd::Checkpoint checkpoint{world, path};
+              expect_throws<hvd::DataError>([&] { checkpoint.save(); });
+              hvd::barrier(world);
+              if (world.rank() == 0) ::close(other);
+              hvd::barrier(world);
+              checkpoint.save();
+          }) == 0);
 }
 
 TEST_CASE("rank 0 dies at every place of writing the file: what is there is whole, and training goes on") {

@@ -1,7 +1,9 @@
 // Workers that are threads die at every place of the protocol of recovery, and training goes on as if they had not.
+#include "caught_stderr.hpp"
 #include "ledger.hpp"
 #include "workers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -274,6 +276,37 @@ TEST_CASE_TEMPLATE("the state of an optimizer that makes it in its first step", 
     }
 }
 
+namespace {
+
+// Its state is a tensor without elements, of a kind that hvd cannot make.
+struct Hollow {
+    std::vector<Unmade> made{};
+    std::vector<Unmade>& state() { return made; }
+    void step(Ledger& ledger) {
+        if (made.empty()) made.push_back(Unmade{{}});
+        for (std::size_t i = 0; i < ledger.count.size(); ++i) ledger.count[i] += ledger.gradient[i];
+    }
+};
+
+}  // namespace
+
+TEST_CASE("the state of an optimizer may be tensors without elements") {
+    const std::vector<std::size_t> set = numbers(20);
+    const FaultPoint fault{"step: before its commit", 1, 3};
+    CHECK(hvd::launch<hvd::Local>({.workers = 2, .elastic = true}, [&](auto& world) {
+              Ledger ledger{set.size()};
+              hvd::ShardedDataset data{set, world, {.batch_size = 2, .last = hvd::Last::Uneven}};
+              hvd::DistributedOptimizer optimizer{world, ledger, Hollow{}, {.op = hvd::Reduction::Sum}};
+              for (auto batch : data.epoch(0)) {
+                  ledger.backward(batch);
+                  optimizer.step();
+              }
+              expect(ledger.count == std::vector<double>(set.size(), 1), "each sample once");
+              expect(optimizer.inner().made.size() == 1, "its state is there");
+          }) == 0);
+    CHECK(fault.has_fired());
+}
+
 TEST_CASE("max_failures") {
     const FaultPoint a{"commit: before the slot", 0, 1}, b{"commit: before the slot", 1, 4};
     CHECK(train({.workers = 2, .elastic = true, .max_failures = 1}).code == 1);
@@ -354,6 +387,25 @@ TEST_CASE("several optimizers: the commit comes when each has stepped") {
               expect(a.count == b.count, "both");
           }) == 0);
     CHECK(fault.has_fired());
+}
+
+TEST_CASE("an optimizer that keeps another's work from being committed is named, once") {
+    const hvd_test::CaughtStderr caught;
+    CHECK(hvd::launch<hvd::Local>({.workers = 2, .elastic = true}, [&](auto& world) {
+              Ledger a{3}, b{3};
+              hvd::DistributedOptimizer first{world, a, Add{}, {.name = "first"}};
+              hvd::DistributedOptimizer second{world, b, Add{}, {.name = "second"}};
+              for (int i = 0; i < 250; ++i) first.step();
+              expect(world.state().commits() == 0, "the second has not stepped");
+              second.step();
+              expect(world.state().commits() == 1, "now it has");
+              for (int i = 0; i < 99; ++i) first.step();
+          }) == 0);
+    const std::string text = caught.text();
+    CAPTURE(text);
+    CHECK(text.starts_with(
+        "hvd: 'first' has stepped 100 times since the last commit, which waits for a step of 'second'"));
+    CHECK(std::count(text.begin(), text.end(), '\n') == 1);
 }
 
 TEST_CASE("looking at data is no training: an evaluation begins anew after a restart") {
@@ -438,6 +490,11 @@ TEST_CASE("state: misuse") {
     CHECK_THROWS_AS(hvd::launch<hvd::Local>({.workers = 2, .elastic = true, .min_workers = 3}, body), hvd::UsageError);
     CHECK_THROWS_AS(hvd::launch<hvd::Local>({.workers = 2, .elastic = true, .min_workers = 0}, body), hvd::UsageError);
     CHECK_THROWS_AS(hvd::launch<hvd::Local>({.workers = 2, .elastic = true, .max_workers = 1}, body), hvd::UsageError);
+    using Seconds = std::chrono::duration<double>;
+    CHECK_THROWS_AS(hvd::launch<hvd::Local>({.workers = 2, .elastic = true, .deadline = Seconds{-1}}, body),
+                    hvd::UsageError);
+    CHECK_THROWS_AS(hvd::launch<hvd::Local>({.workers = 2, .elastic = true, .rejoin_timeout = Seconds{-1}}, body),
+                    hvd::UsageError);
     CHECK_THROWS_AS(hvd::launch<hvd::Local>({.workers = 2, .elastic = true, .commit_every = 0}, body), hvd::UsageError);
 }
 

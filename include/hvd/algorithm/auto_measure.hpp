@@ -105,7 +105,8 @@ AutoTable table_from(const Times& times, Way longest = Way::Ring) {
         if (last != way_count) {
             const auto& before = times.seconds[i - 1];
             const double lead = before[best] - before[last], lag = now[last] - now[best];
-            const bool cross = before[best] > 0 && now[last] > 0 && lead > 0 && lag >= 0;  // not where Direct is only close
+            const bool cross =
+                before[best] > 0 && now[last] > 0 && lead > 0 && lag >= 0;  // not where Direct is only close
             const double part = cross ? lead / (lead + lag) : 0.5;
             from = auto_trials[i - 1].bytes + 1 +
                    static_cast<std::size_t>(part *

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,8 +54,9 @@ public:
     void sync() const {
         if (::fsync(number()) != 0) fail("written", 0);
     }
-    [[noreturn]] void fail(const char* what, std::size_t at) const {
-        throw DataError{path_, at,
+    [[noreturn]] void fail(const char* what, std::size_t at) const { fail(path_, what, at); }
+    [[noreturn]] static void fail(const std::string& path, const char* what, std::size_t at) {
+        throw DataError{path, at,
                         std::string{"the checkpoint could not be "} + what + ": " + std::strerror(errno) +
                             "; see to the folder and the room in it, or name another file"};
     }
@@ -89,16 +91,18 @@ public:
             std::fprintf(stderr, "%s; the one before, %s, is used\n", e.what(), previous().c_str());
             return image;
         }
-        return read_one(previous());
+        auto image = read_one(previous());
+        if (!image && ::access(folder().c_str(), W_OK | X_OK) != 0)  // better now than after the training
+            CheckpointDescriptor::fail(path_, "made", 0);
+        return image;
     }
 
     /// Whenever the machine stops, what `read` finds is this state or the one before. Throws DataError; then the old files
     /// are as they were.
     void write(const SavedState& state) {
         const std::string temporary = path_ + ".new";
+        const CheckpointDescriptor file = make_alone(temporary);
         try {
-            const CheckpointDescriptor file{temporary, O_WRONLY | O_CREAT | O_TRUNC, path_};
-            if (file.number() < 0) file.fail("made", 0);
             write_checkpoint_image(state, [&file](const std::byte* from, std::size_t bytes, std::size_t at) {
                 file.write(from, bytes, at);
             });
@@ -115,14 +119,34 @@ public:
         }
         if (::rename(temporary.c_str(), path_.c_str()) != 0) give_up("given its name", temporary);
         is_good_ = true;
-        const std::size_t slash = path_.rfind('/');
-        const CheckpointDescriptor folder{slash == std::string::npos ? "." : path_.substr(0, slash + 1),
-                                          O_RDONLY | O_DIRECTORY, path_};
-        if (folder.number() >= 0) ::fsync(folder.number());  // file systems without it have nothing to say here
+        const CheckpointDescriptor around{folder(), O_RDONLY | O_DIRECTORY, path_};
+        if (around.number() >= 0) ::fsync(around.number());  // file systems without it have nothing to say here
         fault_point("checkpoint: written", 0);
     }
 
 private:
+    std::string folder() const {
+        const std::size_t slash = path_.rfind('/');
+        return slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    }
+
+    /// The empty file that is to be renamed, which no other job writes to while it is open.
+    CheckpointDescriptor make_alone(const std::string& name) const {
+        for (;;) {
+            CheckpointDescriptor file{name, O_WRONLY | O_CREAT, path_};
+            if (file.number() < 0) file.fail("made", 0);
+            if (::flock(file.number(), LOCK_EX | LOCK_NB) != 0)
+                throw DataError{path_, 0, "another job writes this checkpoint; give each job a file of its own"};
+            struct stat opened {
+            }, named{};
+            const bool is_it = ::fstat(file.number(), &opened) == 0 && ::stat(name.c_str(), &named) == 0 &&
+                               opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+            if (!is_it) continue;  // another job has renamed it meanwhile
+            if (::ftruncate(file.number(), 0) != 0) file.fail("made", 0);
+            return file;
+        }
+    }
+
     std::optional<CheckpointImage> read_one(const std::string& name) const {
         const CheckpointDescriptor file{name, O_RDONLY, name};
         if (file.number() < 0 && errno == ENOENT) return std::nullopt;

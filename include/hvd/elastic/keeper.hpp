@@ -119,6 +119,8 @@ private:
         if (options.max_workers != 0 && options.max_workers < workers)
             wrong("max_workers is " + std::to_string(options.max_workers) + " and " + std::to_string(workers) +
                   " are to start; raise it, or start fewer");
+        if (!(options.deadline.count() >= 0)) wrong("deadline is negative; give seconds, or 0 for none");
+        if (!(options.rejoin_timeout.count() >= 0)) wrong("rejoin_timeout is negative; give seconds");
         if (options.max_failures < 0) wrong("max_failures is negative; give 0 or more");
         return workers;
     }

@@ -1,6 +1,7 @@
 // The command by which a supervisor starts its workers: mpiexec, a shell per worker that reports how it ended, this program.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -20,7 +21,10 @@ namespace hvd::detail {
 /// Which MPI the program was compiled with; it must be started by the launcher of the same.
 enum class MpiKind { Mpich, OpenMpi };
 
-inline bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+inline bool is_program(const std::string& path) {
+    struct stat status {};
+    return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
 
 /// Where a program lies, or nothing.
 inline std::string find_program(const std::string& name) {
@@ -84,7 +88,8 @@ inline std::string reporting_script(const std::string& reports, const std::strin
            "exit 1; fi; echo \"$r start $$\" >" +
            reports +
            " || exit 1; "
-           "(exec \"$0\" \"$@\" 2>&4 4>&-); s=$?; "
+           "if test $r = 0; then exec 3<&0; else exec 3</dev/null; fi; "  // a launcher has one input, for rank 0
+           "(exec \"$0\" \"$@\" <&3 3<&- 2>&4 4>&-); s=$?; "
            "echo \"$r end $s\" >" +
            reports + "; read x <" + hold + "; exit 0";
 }

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,11 +88,19 @@ public:
         fault_point("restore: after an object", setting_.rank);
     }
 
-    /// Of what `add` would restore under this name.
-    std::size_t saved_bytes(const std::string& name, StateKind kind) {
-        if (const Item* item = find(name)) return item->stage == Stage::Unclaimed ? item->bytes.size() : 0;
-        const SavedEntry* entry = setting_.saved->find(name, kind, setting_.origin);
-        return entry == nullptr ? 0 : entry->bytes;
+    /// How many tensors are in the list that `add` would restore under this name.
+    std::uint64_t saved_tensors(const std::string& name) {
+        std::uint64_t count = 0;
+        const auto read = [&](std::span<const SavedPiece> pieces, std::size_t bytes) {
+            SavedReader{name, pieces, bytes}.take(&count, sizeof count);
+            return count;
+        };
+        if (const Item* item = find(name)) {
+            const SavedPiece piece{0, item->bytes.size(), item->bytes.data()};
+            return item->stage == Stage::Unclaimed ? read({&piece, 1}, piece.bytes) : 0;
+        }
+        const SavedEntry* entry = setting_.saved->find(name, StateKind::Replicated, setting_.origin);
+        return entry == nullptr ? 0 : read(entry->pieces, entry->bytes);
     }
 
     /// The object is not looked at any more. `keeps`: what it is now stays part of the state, if it has been committed,
@@ -126,16 +136,17 @@ public:
     }
 
     /// Those who step: the commit comes when each of them has.
-    std::size_t add_stepper() {
-        steppers_.push_back(Stepper::Waiting);
+    std::size_t add_stepper(const std::string& name) {
+        steppers_.push_back({name});
         return steppers_.size() - 1;
     }
-    void remove_stepper(std::size_t id) { steppers_[id] = Stepper::Gone; }
+    void remove_stepper(std::size_t id) { steppers_[id].is_gone = true; }
     void stepped(std::size_t id) {
         ++activity_;
-        steppers_[id] = Stepper::Stepped;
-        if (std::find(steppers_.begin(), steppers_.end(), Stepper::Waiting) != steppers_.end()) return;
-        std::replace(steppers_.begin(), steppers_.end(), Stepper::Stepped, Stepper::Waiting);
+        ++steppers_[id].steps;
+        for (const Stepper& other : steppers_)
+            if (!other.is_gone && other.steps == 0) return warn_of_waiting(steppers_[id], other);
+        for (Stepper& stepper : steppers_) stepper.steps = 0;
         fault_point("step: before its commit", setting_.rank);
         if (++steps_ % setting_.commit_every == 0) commit();
     }
@@ -194,7 +205,21 @@ private:
         std::vector<std::byte> bytes;  // of one that is not live
         bool is_committed;
     };
-    enum class Stepper { Waiting, Stepped, Gone };
+    struct Stepper {
+        std::string name;
+        std::uint64_t steps = 0;  // since the last commit
+        bool is_gone = false;
+    };
+
+    /// One that steps again and again keeps others' work from being committed, perhaps without knowing.
+    void warn_of_waiting(const Stepper& own, const Stepper& other) const {
+        constexpr std::uint64_t many = 100;
+        if (own.steps != many || setting_.rank != 0) return;
+        std::fprintf(stderr,
+                     "hvd: '%s' has stepped %d times since the last commit, which waits for a step of '%s'; construct "
+                     "that one where it begins to step, or call world.state().commit()\n",
+                     own.name.c_str(), static_cast<int>(many), other.name.c_str());
+    }
 
     Item* find(const std::string& name) {
         for (Item& item : items_)

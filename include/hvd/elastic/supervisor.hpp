@@ -82,6 +82,7 @@ public:
         Clock::time_point first_failed_start{};
         for (bool has_failed_to_start = false;;) {
             const std::time_t began = std::time(nullptr);
+            const Clock::time_point start = Clock::now();
             const Ending ending = live();
             if (has_killed_) remove_left_memory(began - 1);
             if (ending.kind == Ending::Kind::Over) {
@@ -89,12 +90,11 @@ public:
                 return keeper_.end_job(ending.code);
             }
             if (ending.kind == Ending::Kind::NotStarted) {  // a machine may be busy or away for a while
-                if (!has_failed_to_start) first_failed_start = Clock::now();
-                else if (Clock::now() - first_failed_start > options_.rejoin_timeout) {
-                    say(no_start());
+                if (!std::exchange(has_failed_to_start, true)) first_failed_start = start;
+                if (const Seconds time = Clock::now() - first_failed_start; time > options_.rejoin_timeout) {
+                    say(no_start(time));
                     return keeper_.end_job(1);
                 }
-                has_failed_to_start = true;
                 std::this_thread::sleep_for(std::chrono::milliseconds{500});
                 continue;
             }
@@ -160,7 +160,8 @@ private:
         std::optional<Clock::time_point> until;  // a worker has died, and others may have died with it
         std::optional<Clock::time_point> leaving_until;
         int ending_signal = 0;
-        auto looked = Clock::now();
+        const auto start = Clock::now();
+        auto looked = start;
         for (;;) {
             pollfd files[] = {
                 {job.reports(), POLLIN, 0}, {signals_.file(), POLLIN, 0}, {job.launcher_end(), POLLIN, 0}};
@@ -185,6 +186,10 @@ private:
                 end(job);
                 return ending_signal != 0 ? ended_by(ending_signal) : judge(job);
             }
+            if (ending_signal == 0 && !job.have_all_started() && now - start > patience_at_start()) {
+                end(job);
+                return {Ending::Kind::NotStarted};
+            }
             if (have_all_left()) {
                 if (!has_loss(job)) continue;  // or some may wait for others in the end of MPI
                 if (!leaving_until) leaving_until = now + std::chrono::seconds{1};
@@ -206,6 +211,9 @@ private:
             return have_all_left() ? finish(job) : judge(job);
         }
     }
+
+    /// For a launcher that neither starts all workers nor ends.
+    Seconds patience_at_start() const { return std::max<Seconds>(options_.rejoin_timeout, std::chrono::seconds{10}); }
 
     int look_every() const {
         const double seconds = options_.deadline.count() / 8;
@@ -342,11 +350,12 @@ private:
         return "hvd: rank " + std::to_string(rank) + " of " + std::to_string(keeper_.workers()) +
                " failed, so this job ends: " + page_->record(rank).text;
     }
-    std::string no_start() const {
-        char seconds[32];
-        std::snprintf(seconds, sizeof seconds, "%.3g s", options_.rejoin_timeout.count());
-        return "hvd: " + launcher_[0] + " could not start the workers for " + seconds +
-               " (rejoin_timeout), so the job ends; see what it says, or name another in HVD_MPIEXEC";
+    std::string no_start(Seconds time) const {
+        char text[96];
+        std::snprintf(text, sizeof text, "for %.3g s, and rejoin_timeout is %.3g s", time.count(),
+                      options_.rejoin_timeout.count());
+        return "hvd: " + launcher_[0] + " could not start the workers " + text +
+               ", so the job ends; see what it says, check the hosts, or name another in HVD_MPIEXEC";
     }
 
     LaunchOptions options_;

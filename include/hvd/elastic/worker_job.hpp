@@ -141,6 +141,9 @@ public:
         }
     }
     bool has_started() const { return has_started_; }
+    bool have_all_started() const {
+        return std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.group > 0; });
+    }
     bool has_launcher_ended() const {
         siginfo_t info{};
         return ::waitid(P_PID, static_cast<id_t>(launcher_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&

@@ -54,16 +54,14 @@ public:
     void add(Model& model, Optimizer& optimizer) {
         if (registry_ == nullptr) return;
         if constexpr (HasState<Optimizer>)
-            if (registry_->saved_bytes(state_name(), StateKind::Replicated) > sizeof(std::uint64_t) &&
-                needs_first_step(optimizer))
-                make_state(model, optimizer);
+            if (registry_->saved_tensors(state_name()) > 0 && needs_first_step(optimizer)) make_state(model, optimizer);
         registry_->add(name_, tensor_list_object([&model]() -> decltype(auto) { return model.parameters(); }),
                        StateKind::Replicated);
         if constexpr (HasState<Optimizer>)
             registry_->add(state_name(),
                            tensor_list_object([&optimizer]() -> decltype(auto) { return optimizer.state(); }),
                            StateKind::Replicated);
-        stepper_ = registry_->add_stepper();
+        stepper_ = registry_->add_stepper(name_);
         is_added_ = true;
     }
 
