@@ -123,7 +123,12 @@ TEST_CASE("a damaged file, and one that cannot be written, are errors on all ran
     MPI_Barrier(hvd_test::comm());
     REQUIRE(hvd::launch<hvd::Mpi>(argc, argv, [&](auto& world) {
                 REQUIRE_THROWS_AS((hvd::Checkpoint{world, path}), hvd::DataError);
-                hvd::Checkpoint nowhere{world, folder / "no/folder/state"};
+                REQUIRE_THROWS_AS((hvd::Checkpoint{world, folder / "no/folder/state"}), hvd::DataError);
+                if (world.rank() == 0) fs::create_directory(folder / "gone");
+                hvd::barrier(world);
+                hvd::Checkpoint nowhere{world, folder / "gone/state"};
+                if (world.rank() == 0) fs::remove(folder / "gone");
+                hvd::barrier(world);
                 int number = 1;
                 world.state().add("number", number);
                 REQUIRE_THROWS_AS(nowhere.save(), hvd::DataError);
