@@ -79,8 +79,20 @@ class Job:
             except OSError:
                 continue
             for variable in read(f'/proc/{pid}/environ').split(b'\0'):
-                if variable.startswith(b'PMI_RANK='):
-                    found[int(variable[9:])] = pid
+                name, _, value = variable.partition(b'=')
+                if name in (b'PMI_RANK', b'OMPI_COMM_WORLD_RANK'):
+                    found[int(value)] = pid
+        return found
+
+    def all_workers(self):
+        """The processes that run the program, also those that have the rank of another."""
+        found = []
+        for pid in self.processes():
+            try:
+                if os.readlink(f'/proc/{pid}/exe') == self.program:
+                    found.append(pid)
+            except OSError:
+                pass
         return found
 
     def wait(self, patience=PATIENCE):

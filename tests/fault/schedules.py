@@ -23,11 +23,12 @@ SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signa
 EPOCHS = 2
 
 
-def make(seed):
+def make(seed, policy_=None):
     """The schedule of a seed: settings, faults at places, and kills by the clock (when, whom, signal)."""
     rng = random.Random(seed)
     workers = rng.randint(2, 8)
     policy = rng.choice(['replace', 'replace', 'shrink'])
+    policy = policy_ or policy
     settings = {'workers': workers, 'policy': policy, 'deadline': 3, 'samples': 120 * workers, 'epochs': EPOCHS}
     most = workers - 1 if policy == 'shrink' else 4
     faults, kills = [], []
@@ -59,8 +60,8 @@ def result_of(text):
     return next((line for line in text.splitlines() if line.startswith('OK')), None)
 
 
-def play(program, seed, undisturbed):
-    settings, faults, kills = make(seed)
+def play(program, seed, undisturbed, policy=None, in_place=False):
+    settings, faults, kills = make(seed, policy)
     job = Job(program, settings, faults)
     for when, whom, rank, number in kills:
         while time.monotonic() < job.started + when and job.process.poll() is None:
@@ -78,7 +79,7 @@ def play(program, seed, undisturbed):
         return 'the same death three times'  # by chance, which is to end the job
     if code != 0 or result is None:
         raise Failure(f'code {code}\n{text}')
-    if settings['policy'] == 'replace' and result != undisturbed(settings):
+    if settings['policy'] == 'replace' and not in_place and result != undisturbed(settings):
         raise Failure(f'{undisturbed(settings)} would be right\n{text}')
     if left := job.left_over():
         raise Failure(f'processes {left} are left over\n{text}')
@@ -90,6 +91,9 @@ def main():
     parser.add_argument('program')
     parser.add_argument('--seed', type=int, default=random.randrange(1000000))
     parser.add_argument('--count', type=int, default=100)
+    parser.add_argument('--policy', choices=['replace', 'shrink'], help='for all (default: some of each)')
+    parser.add_argument('--in-place', action='store_true',
+                        help='survivors go on, so that the number of workers changes and with it every rounding')
     options = parser.parse_args()
     os.environ.setdefault('HVD_ALGORITHM', 'ring')  # so that results can be compared bit by bit between jobs
     results = {}
@@ -104,10 +108,10 @@ def main():
     shared = set(os.listdir('/dev/shm'))
     for seed in range(options.seed, options.seed + options.count):
         try:
-            restarts[play(options.program, seed, undisturbed)] += 1
+            restarts[play(options.program, seed, undisturbed, options.policy, options.in_place)] += 1
         except Failure as e:
             bad.append(seed)
-            print(f'seed {seed}: {make(seed)}\n{e}', flush=True)
+            print(f'seed {seed}: {make(seed, options.policy)}\n{e}', flush=True)
     left = set(os.listdir('/dev/shm')) - shared
     print(f'{options.count - len(bad)} of {options.count} schedules from seed {options.seed} were good; times started again: '
           f'{dict(sorted(restarts.items(), key=str))}; bad: {bad}; left in /dev/shm: {sorted(left)}')

@@ -82,8 +82,7 @@ void read_faults() {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const char* own_rank = std::getenv("PMI_RANK");
-    const int early_rank = own_rank != nullptr ? std::atoi(own_rank) : -1;
+    const int early_rank = std::atoi(setting("PMI_RANK", setting("OMPI_COMM_WORLD_RANK", "-1")).c_str());
     if (early_rank >= 0) read_faults();
     hvd::detail::fault_point("program: before launch", early_rank);
     const auto samples = static_cast<std::size_t>(number("HVD_TEST_SAMPLES", 300));

@@ -13,6 +13,7 @@
 
 #include <hvd/comm/final_checkpoint.hpp>
 #include <hvd/comm/launch_local.hpp>
+#include <hvd/comm/live_in_place.hpp>
 #include <hvd/elastic/supervisor.hpp>
 #include <hvd/transport/mpi.hpp>
 
@@ -78,6 +79,22 @@ void keep_algorithm(SupervisedWorker& supervised, const A& algorithm) {
             supervised.keep_auto_table(algorithm.report->table.text());
 }
 
+/// The world of one life, and the body in it.
+template <class A, class F>
+void live_once(SupervisedWorker& supervised, MPI_Comm comm, const LaunchOptions& options, F& body) {
+    Communicator<BasicMpi<true>, A> world{BasicMpi<true>{comm, options.ranks_per_node}, algorithm_of_job<A>(supervised),
+                                          CommunicatorOptions{options.checks}};
+    keep_algorithm(supervised, world.algorithm());
+    keep_supervised_state(world, supervised, options);
+    supervised.enter(WorkerPhase::Running);
+    fault_point("body: before it", world.rank());
+    body(world);
+    fault_point("body: after it", world.rank());
+    supervised.enter(WorkerPhase::Leaving);
+    leave_together(world);
+    fault_point("body: all have left it", world.rank());
+}
+
 /// The body in a worker that a supervisor started. An exception ends this process, and the supervisor the others.
 template <class A, class F>
 int run_supervised(SupervisedWorker& supervised, const LaunchOptions& options, F& body) {
@@ -86,23 +103,15 @@ int run_supervised(SupervisedWorker& supervised, const LaunchOptions& options, F
         process.is_supervised([] { SupervisedWorker::find()->enter(WorkerPhase::Exiting); });
         process.job_begins();
         check_environment();
-        {
-            Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node},
-                                                  algorithm_of_job<A>(supervised), CommunicatorOptions{options.checks}};
-            keep_algorithm(supervised, world.algorithm());
-            keep_supervised_state(world, supervised, options);
-            supervised.enter(WorkerPhase::Running);
-            fault_point("body: before it", world.rank());
-            body(world);
-            fault_point("body: after it", world.rank());
-            supervised.enter(WorkerPhase::Leaving);
-            leave_together(world);
-            fault_point("body: all have left it", world.rank());
-        }
+        const auto live = [&](MPI_Comm comm) { live_once<A>(supervised, comm, options, body); };
+        if (supervised.is_in_place()) live_in_place(supervised, live);
+        else live(MPI_COMM_WORLD);
         supervised.enter(WorkerPhase::Returned);
         process.job_ends();
         return 0;
     } catch (const TransportError& e) {
+        supervised.leave_by_exception(e.what(), true);
+    } catch (const WorldChanged& e) {  // while others joined
         supervised.leave_by_exception(e.what(), true);
     } catch (...) {
         supervised.leave_by_exception(current_exception_text(), false);
@@ -119,8 +128,8 @@ int launch_mpi(const LaunchOptions& options, F& body) {
         return 1;
     }
     int rank = 0, size = 1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(process->world(), &rank);
+    MPI_Comm_size(process->world(), &size);
     if (options.workers > 0 && options.workers != size)
         throw UsageError{"hvd: launch is to run " + std::to_string(options.workers) +
                          " workers, but the launcher started " + std::to_string(size) +
@@ -132,7 +141,7 @@ int launch_mpi(const LaunchOptions& options, F& body) {
     process->job_begins();
     try {
         check_environment();
-        Communicator<BasicMpi<true>, A> world{BasicMpi<true>{MPI_COMM_WORLD, options.ranks_per_node}, A{},
+        Communicator<BasicMpi<true>, A> world{BasicMpi<true>{process->world(), options.ranks_per_node}, A{},
                                               CommunicatorOptions{options.checks}};
         FinalCheckpoint checkpoint{world, options};
         body(world);
@@ -154,7 +163,7 @@ int launch_mpi(const LaunchOptions& options, F& body) {
 template <class A, class F, class Workers>
 int launch_elastic_mpi(const LaunchOptions& options, F& body, Workers workers) {
 #ifdef OPEN_MPI
-    constexpr MpiKind kind = MpiKind::OpenMpi;
+    constexpr MpiKind kind = mpi_has_ulfm ? MpiKind::OpenMpiUlfm : MpiKind::OpenMpi;
 #else
     constexpr MpiKind kind = MpiKind::Mpich;
 #endif

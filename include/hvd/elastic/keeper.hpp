@@ -82,15 +82,32 @@ public:
         return setting;
     }
 
-    /// After all workers of a life have ended, and some were lost. Returns the sentence with which the job ends, or nothing.
-    std::string end_life(const std::vector<Loss>& losses) {
+    /// After all workers of a life have ended or left it, and some were lost. Returns the sentence with which the job ends, or
+    /// nothing. `shrinks` as in Recovery.
+    std::string end_life(const std::vector<Loss>& losses, bool shrinks) {
         note_progress();
         last_commit_ = progress_.last.load(std::memory_order_relaxed);
         if (last_commit_ == 0) last_commit_ = began_;
         progress_.first.store(0, std::memory_order_relaxed);
         newest_ = store_->newest();
-        return recovery_.lose(losses, newest_ && newest_->life == life_);
+        return recovery_.lose(losses, newest_ && newest_->life == life_, shrinks);
     }
+    /// The same, when all start anew, with as many as at first unless the job shrinks.
+    std::string end_life(const std::vector<Loss>& losses) {
+        const bool shrinks = options_.on_failure == OnFailure::Shrink;
+        std::string sentence = end_life(losses, shrinks);
+        if (!shrinks && workers() < first_workers_) recovery_.gain(first_workers_ - workers(), false);
+        return sentence;
+    }
+    /// After all workers of a life have left it: others join them in the next.
+    void gain(int workers) {
+        note_progress();
+        newest_ = store_->newest();
+        recovery_.gain(workers, newest_ && newest_->life == life_);
+    }
+    /// The life that runs has committed something.
+    bool has_committed() const { return progress_.first.load(std::memory_order_relaxed) != 0; }
+    int first_workers() const { return first_workers_; }
 
     /// After the last life: writes the checkpoint, if one is wanted, and the report, if there is something to report.
     /// Returns the exit code.

@@ -19,7 +19,9 @@
 namespace hvd::detail {
 
 /// Which MPI the program was compiled with; it must be started by the launcher of the same.
-enum class MpiKind { Mpich, OpenMpi };
+enum class MpiKind { Mpich, OpenMpi, OpenMpiUlfm };
+
+inline bool is_open_mpi(MpiKind kind) { return kind != MpiKind::Mpich; }
 
 inline bool is_program(const std::string& path) {
     struct stat status {};
@@ -48,18 +50,21 @@ inline std::vector<std::string> mpi_launcher(MpiKind kind, const std::string& ho
         command[0] = find_program(command[0]);
     } else {
         const std::vector<const char*> names =
-            kind == MpiKind::OpenMpi ? std::vector<const char*>{"mpiexec.openmpi", "mpirun.openmpi", "mpiexec"}
-                                     : std::vector<const char*>{"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
+            kind == MpiKind::OpenMpiUlfm ? std::vector<const char*>{"mpiexec", "mpirun"}
+            : kind == MpiKind::OpenMpi   ? std::vector<const char*>{"mpiexec.openmpi", "mpirun.openmpi", "mpiexec"}
+                                         : std::vector<const char*>{"mpiexec.mpich", "mpiexec.hydra", "mpiexec"};
         for (const char* name : names)
             if (command.empty() && !find_program(name).empty()) command.push_back(find_program(name));
         if (command.empty())
             throw UsageError{
                 "hvd: an elastic job starts its workers by mpiexec, which is not in PATH; install it or name it in "
                 "HVD_MPIEXEC"};
-        if (kind == MpiKind::OpenMpi) command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
+        if (is_open_mpi(kind)) command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
     }
+    if (kind == MpiKind::OpenMpiUlfm)
+        command.insert(command.end(), {"--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl", "self,sm,tcp"});
     if (!hosts.empty()) {
-        command.push_back(kind == MpiKind::OpenMpi ? "--host" : "-hosts");
+        command.push_back(is_open_mpi(kind) ? "--host" : "-hosts");
         command.push_back(hosts);
     }
     return command;
@@ -78,11 +83,14 @@ inline std::vector<std::string> own_command() {
     return words;
 }
 
+/// As the launcher says it, for a shell.
+inline constexpr const char* launcher_rank = "${PMI_RANK-${OMPI_COMM_WORLD_RANK-${PMIX_RANK-0}}}";
+
 /// The shell's part: it says its own number (that of its process group) and how the worker ended, and stays until the
 /// supervisor lets it go, so that the launcher kills nobody before all is known. The shell's own end is always a good one, of
 /// which the launcher makes no words.
-inline std::string reporting_script(const std::string& reports, const std::string& hold) {
-    return "exec 4>&2 2>/dev/null; r=${PMI_RANK-${OMPI_COMM_WORLD_RANK-${PMIX_RANK-0}}}; if ! test -w " + reports +
+inline std::string reporting_script(const std::string& rank, const std::string& reports, const std::string& hold) {
+    return "exec 4>&2 2>/dev/null; r=" + rank + "; if ! test -w " + reports +
            "; then echo \"hvd: a worker on $(uname -n) does not find its supervisor, which runs on another machine or has "
            "ended; an elastic job keeps its state in the memory of one machine, so give it hosts of this one\" >&4; "
            "exit 1; fi; echo \"$r start $$\" >" +

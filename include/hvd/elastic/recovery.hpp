@@ -39,12 +39,12 @@ public:
 
     /// Decides on the next life. Returns the sentence with which the job ends, or nothing when it goes on.
     /// `has_committed`: the life that has ended made the newest commit.
-    std::string lose(const std::vector<Loss>& losses, bool has_committed) {
+    /// `shrinks`: it goes on with those that are left, at least until others join them.
+    std::string lose(const std::vector<Loss>& losses, bool has_committed, bool shrinks) {
         std::vector<int> next;
         for (int r = 0; r < workers_; ++r) {
             const bool is_lost = std::any_of(losses.begin(), losses.end(), [r](const Loss& l) { return l.rank == r; });
-            if (!is_lost || options_.on_failure == OnFailure::Replace)
-                next.push_back(has_committed ? r : origins_[static_cast<std::size_t>(r)]);
+            if (!is_lost || !shrinks) next.push_back(has_committed ? r : origins_[static_cast<std::size_t>(r)]);
         }
         const int before = workers_;
         workers_ = static_cast<int>(next.size());
@@ -67,6 +67,13 @@ public:
                    std::to_string(before) + " workers, and min_workers is " + std::to_string(options_.min_workers) +
                    ", so the job ends";
         return {};
+    }
+
+    /// So many more take part from the next life on, without a past of their own.
+    void gain(int workers, bool has_committed) {
+        for (int r = 0; has_committed && r < workers_; ++r) origins_[static_cast<std::size_t>(r)] = r;
+        workers_ += workers;
+        origins_.resize(static_cast<std::size_t>(workers_), -1);
     }
 
     /// The time from the last commit before the newest losses to the first after it.

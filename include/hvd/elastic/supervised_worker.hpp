@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <hvd/elastic/control_page.hpp>
+#include <hvd/elastic/mpi_command.hpp>
 #include <hvd/transport/launcher.hpp>
 
 namespace hvd::detail {
@@ -45,7 +46,8 @@ public:
     std::string auto_table() const { return page_->record(page_->workers - 1).table; }
     void keep_auto_table(const std::string& text) {
         char* table = page_->record(page_->workers - 1).table;
-        if (rank_ == 0 && text.size() < sizeof(WorkerRecord::table)) std::memcpy(table, text.c_str(), text.size() + 1);
+        if (record_->rank == 0 && text.size() < sizeof(WorkerRecord::table))
+            std::memcpy(table, text.c_str(), text.size() + 1);
     }
 
     void enter(WorkerPhase phase) {
@@ -63,6 +65,35 @@ public:
         ::_exit(1);  // destructors of MPI would wait for the others
     }
 
+    /// The job goes on with the workers that are left when one dies.
+    bool is_in_place() const { return address_.in_place != 0; }
+    const std::atomic<std::uint64_t>& wanted_life() const { return page_->wanted; }
+    std::uint64_t life() const { return life_; }
+    int workers() const { return page_->workers; }
+    /// The commands of those who join with this life, for a shell.
+    std::vector<std::string> newcomers() const {
+        std::vector<std::string> scripts;
+        for (int rank = page_->workers - page_->newcomers; rank < page_->workers; ++rank) {
+            SupervisorAddress address = address_;
+            address.life = page_->life;
+            address.record = page_->record(rank).member;
+            scripts.push_back("export " + std::string{supervisor_variable} + "=" + address.text() + "; " +
+                              reporting_script(std::to_string(address.record), page_->reports, page_->hold));
+        }
+        return scripts;
+    }
+    bool is_newcomer() const { return address_.record >= 0; }
+
+    /// After WorldChanged: returns when the supervisor has prepared the next life. Its silence ends with its process, and with
+    /// it this one.
+    void wait_for_next_life() {
+        enter(WorkerPhase::Waiting);
+        while (page_->ready.load(std::memory_order_acquire) <= life_)
+            std::this_thread::sleep_for(std::chrono::microseconds{200});
+        life_ = page_->ready.load(std::memory_order_acquire);
+        enter(WorkerPhase::Running);
+    }
+
     /// Of the job's first start.
     int first_workers() const { return page_->records; }
 
@@ -73,7 +104,7 @@ public:
                              " workers and the launcher says " + std::to_string(size) +
                              "; start the program without a launcher"};
         StateSetting setting;
-        setting.rank = rank_;
+        setting.rank = record_->rank;
         setting.workers = page_->workers;
         setting.part = part;
         setting.parts = parts;
@@ -85,7 +116,8 @@ public:
         setting.store = std::make_shared<StateStore>(address_.process, numbers);
         setting.origin = record_->origin;
         if (page_->has_state != 0) setting.saved = setting.store->read(page_->newest);
-        if (rank_ == 0) setting.committed = [page = page_](std::uint64_t number) { page->progress.committed(number); };
+        if (record_->rank == 0)
+            setting.committed = [page = page_](std::uint64_t number) { page->progress.committed(number); };
         return setting;
     }
 
@@ -95,7 +127,7 @@ private:
         const auto launcher = launcher_info();
         SupervisorAddress address;
         if (text == nullptr || !launcher || !SupervisorAddress::read(text, address)) return nullptr;
-        return new SupervisedWorker{address, launcher->rank};
+        return new SupervisedWorker{address, address.record < 0 ? launcher->rank : address.record};
     }
     SupervisedWorker(SupervisorAddress address, int rank) : address_{address}, rank_{rank} {
         // Whatever started this process and is killed takes it along: the shell that reports its end.
@@ -106,7 +138,7 @@ private:
         } catch (const TransportError&) {
         }
         if (page_ == nullptr || file_.mapped() < sizeof(ControlPage) || page_->magic != ControlPage::right_magic ||
-            page_->life != address.life || rank >= page_->workers) {
+            page_->life != address.life || rank >= page_->records) {
             std::fprintf(stderr, "hvd: the supervisor of this worker (process %d) is gone, so the worker ends\n",
                          address.process);
             ::_exit(1);
@@ -134,6 +166,7 @@ private:
 
     SupervisorAddress address_;
     int rank_;
+    std::uint64_t life_ = address_.life;
     SlotFile file_;
     ControlPage* page_ = nullptr;
     WorkerRecord* record_ = nullptr;

@@ -3,14 +3,15 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,46 +19,22 @@
 #include <vector>
 
 #include <hvd/elastic/left_memory.hpp>
+#include <hvd/elastic/members.hpp>
+#include <hvd/elastic/signal_guard.hpp>
+#include <hvd/elastic/silence_watch.hpp>
 #include <hvd/elastic/worker_job.hpp>
 
 namespace hvd::detail {
 
-/// "was killed by SIGKILL", from what a shell says of its end.
-inline std::string cause_of(int status) {
-    if (status > 128 && status < 128 + NSIG) {
-        const char* name = ::sigabbrev_np(status - 128);
-        return std::string{"was killed by "} +
-               (name != nullptr ? "SIG" + std::string{name} : std::to_string(status - 128));
-    }
-    return "left the program with code " + std::to_string(status) + " before it was done";
+/// HVD_ELASTIC_ENGINE=restart has the job started again also where the MPI could go on in place. Throws UsageError.
+inline bool is_engine_in_place() {
+    const char* text = std::getenv("HVD_ELASTIC_ENGINE");
+    const std::string engine = text != nullptr ? text : "in_place";
+    if (engine != "in_place" && engine != "restart")
+        throw UsageError{"hvd: the environment variable HVD_ELASTIC_ENGINE is '" + engine +
+                         "'; give in_place or restart"};
+    return engine == "in_place";
 }
-
-/// Signals that are meant for the job come to this process as data, for as long as it supervises.
-class SignalGuard {
-public:
-    SignalGuard() {
-        sigset_t signals;
-        sigemptyset(&signals);
-        for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&signals, s);
-        ::sigprocmask(SIG_BLOCK, &signals, &before_);
-        file_ = Descriptor{::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
-    }
-    SignalGuard(const SignalGuard&) = delete;
-    SignalGuard& operator=(const SignalGuard&) = delete;
-    ~SignalGuard() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-    const sigset_t& before() const { return before_; }
-    int file() const { return file_.number(); }
-    /// The next one, or 0.
-    int take() {
-        signalfd_siginfo info;
-        return ::read(file_.number(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-    }
-
-private:
-    sigset_t before_;
-    Descriptor file_;
-};
 
 class Supervisor {
 public:
@@ -66,6 +43,7 @@ public:
     Supervisor(const LaunchOptions& options, int workers, MpiKind kind, int launch)
         : options_{options},
           kind_{kind},
+          is_in_place_{kind == MpiKind::OpenMpiUlfm && is_engine_in_place()},
           launch_{launch},
           launcher_{mpi_launcher(kind, options.hosts)},
           page_{make_page(workers)},
@@ -105,10 +83,7 @@ public:
                 say(sentence);
                 return keeper_.end_job(1);
             }
-            const std::uint64_t step = keeper_.newest() ? keeper_.newest()->sequence : 0;
-            say("hvd: the job goes on with " + std::to_string(keeper_.workers()) +
-                (keeper_.workers() == 1 ? " worker" : " workers") +
-                (step == 0 ? " from its beginning" : " from the end of step " + std::to_string(step)));
+            say_that_it_goes_on();
         }
     }
 
@@ -134,17 +109,102 @@ private:
         return page;
     }
 
+    /// Of new processes.
     void begin_life() {
+        std::vector<int> records(static_cast<std::size_t>(keeper_.workers()));
+        std::iota(records.begin(), records.end(), 0);
+        members_.assign(std::move(records));
+        page_->clear_records();
+        page_->newcomers = 0;
+        prepare_life();
+        page_->wanted.store(page_->life);
+        silence_.clear();
+        has_killed_ = was_cut_off_ = false;
+    }
+
+    /// For the members, who may wait for it.
+    void prepare_life() {
         keeper_.begin_life();
         page_->life = keeper_.life();
         page_->workers = keeper_.workers();
         page_->has_state = keeper_.newest() ? 1 : 0;
         if (keeper_.newest()) page_->newest = *keeper_.newest();
-        page_->clear_records();
-        for (int r = 0; r < keeper_.workers(); ++r)
-            page_->record(r).origin = keeper_.recovery().origins()[static_cast<std::size_t>(r)];
-        stopped_.clear();
-        has_killed_ = was_cut_off_ = false;
+        members_.take_places(keeper_.recovery().origins());
+        page_->ready.store(page_->life, std::memory_order_release);
+    }
+
+    /// Whether those that are left can go on as they are: all have a part in the job, and none has failed.
+    bool can_go_on(WorkerJob& job) const {
+        if (!is_in_place_ || members_.is_anybody_missing()) return false;
+        int left = 0;
+        for (const int r : members_) {
+            if (members_.is_lost(job, r) && members_.phase(r) != WorkerPhase::Threw) continue;
+            if (members_.phase(r) < WorkerPhase::Running || members_.phase(r) > WorkerPhase::Leaving) return false;
+            ++left;
+        }
+        return left > 0 && (left >= options_.min_workers || options_.on_failure == OnFailure::Shrink);
+    }
+
+    /// Calls all that are left out of this life, and begins the next when they have come and nobody writes state any more.
+    /// Returns the sentence with which the job ends, or nothing.
+    std::string go_on(WorkerJob& job) {
+        page_->wanted.store(keeper_.life() + 1);
+        std::vector<Loss> losses;
+        std::vector<int> left;
+        for (const int r : members_) {
+            if (members_.is_lost(job, r)) {
+                losses.push_back(members_.loss(job, r));
+                job.let_go(r);
+            } else {
+                left.push_back(r);
+            }
+        }
+        if (std::any_of(left.begin(), left.end(), [this](int r) { return members_.phase(r) != WorkerPhase::Waiting; }))
+            return {};
+        std::string sentence = losses.empty() ? std::string{} : keeper_.end_life(losses, true);
+        for (const Loss& l : losses) say("hvd: " + l.text());
+        if (!sentence.empty()) return sentence;
+        members_.assign(std::move(left));
+        page_->newcomers = 0;
+        prepare_life();
+        say_that_it_goes_on();
+        return {};
+    }
+
+    /// Fewer take part than should.
+    bool is_short() const {
+        return is_in_place_ && options_.on_failure == OnFailure::Replace && keeper_.workers() < keeper_.first_workers();
+    }
+    /// Those who are gone can be replaced: the others have come through.
+    bool can_grow(WorkerJob& job) const {
+        return is_short() && keeper_.has_committed() && !members_.has_loss(job) && members_.all([this](int r) {
+            return members_.phase(r) == WorkerPhase::Running || members_.phase(r) == WorkerPhase::Waiting;
+        });
+    }
+
+    /// Calls all out of this life, and begins the next with as many more as are gone, when they have come. Returns whether it has.
+    bool grow(WorkerJob& job) {
+        page_->wanted.store(keeper_.life() + 1);
+        if (!members_.all([this](int r) { return members_.phase(r) == WorkerPhase::Waiting; })) return false;
+        const int more = keeper_.first_workers() - keeper_.workers();
+        keeper_.gain(more);
+        for (int r = 0; static_cast<int>(members_.size()) < keeper_.workers(); ++r) {
+            if (members_.has(r)) continue;
+            members_.add(r);
+            page_->clear(page_->record(r));
+            job.expect(r);
+        }
+        page_->newcomers = more;
+        prepare_life();
+        say_that_it_goes_on();
+        return true;
+    }
+
+    void say_that_it_goes_on() {
+        const std::uint64_t step = keeper_.newest() ? keeper_.newest()->sequence : 0;
+        say("hvd: the job goes on with " + std::to_string(keeper_.workers()) +
+            (keeper_.workers() == 1 ? " worker" : " workers") +
+            (step == 0 ? " from its beginning" : " from the end of step " + std::to_string(step)));
     }
 
     void end(WorkerJob& job) {
@@ -155,17 +215,24 @@ private:
 
     Ending live() {
         begin_life();
-        const SupervisorAddress address{static_cast<int>(::getpid()), page_file_.number(), launch_, keeper_.life()};
+        const SupervisorAddress address{static_cast<int>(::getpid()), page_file_.number(), launch_, keeper_.life(),
+                                        is_in_place_ ? 1 : 0};
         WorkerJob job{launcher_, kind_, keeper_.workers(), address.text(), signals_.before()};
-        std::optional<Clock::time_point> until;  // a worker has died, and others may have died with it
+        constexpr auto never = Clock::time_point::max();
+        auto until = never;  // a worker has died, and others may have died with it
         std::optional<Clock::time_point> leaving_until;
         int ending_signal = 0;
-        const auto start = Clock::now();
+        std::snprintf(page_->reports, sizeof page_->reports, "%s", job.reports_path().c_str());
+        std::snprintf(page_->hold, sizeof page_->hold, "%s", job.hold_path().c_str());
+        auto start = Clock::now();
         auto looked = start;
         for (;;) {
             pollfd files[] = {
                 {job.reports(), POLLIN, 0}, {signals_.file(), POLLIN, 0}, {job.launcher_end(), POLLIN, 0}};
-            ::poll(files, 3, until || leaving_until || ending_signal != 0 ? 5 : look_every());
+            ::poll(files, 3,
+                   members_.is_changing()                                                ? 1
+                   : until != never || leaving_until || ending_signal != 0 || is_short() ? 5
+                                                                                         : silence_.look_every());
             const bool launcher_has_ended = job.has_launcher_ended();
             job.take_reports();
             const auto now = Clock::now();
@@ -175,13 +242,13 @@ private:
                 ending_signal = signal;
             }
             job.look_for_dead_shells();
-            look_for_silence(job, Seconds{now - looked});
+            silence_.look(job, *page_, members_, Seconds{now - looked});
             looked = now;
-            if (is_finished(job) && job.is_cut_off()) {  // whose last words are lost: they end once more
+            if (members_.is_finished(job) && job.is_cut_off()) {  // whose last words are lost: they end once more
                 end(job);
                 return {Ending::Kind::Lost, 0, {}, {lost_launcher(job)}};
             }
-            if (is_finished(job)) return finish(job);
+            if (members_.is_finished(job)) return finish(job);
             if (launcher_has_ended) {
                 end(job);
                 return ending_signal != 0 ? ended_by(ending_signal) : judge(job);
@@ -190,43 +257,51 @@ private:
                 end(job);
                 return {Ending::Kind::NotStarted};
             }
-            if (have_all_left()) {
-                if (!has_loss(job)) continue;  // or some may wait for others in the end of MPI
+            if (members_.have_all_left()) {
+                if (!members_.has_loss(job)) continue;  // or some may wait for others in the end of MPI
                 if (!leaving_until) leaving_until = now + std::chrono::seconds{1};
                 if (now > *leaving_until) end_the_stuck(job);
                 continue;
             }
             if (ending_signal != 0) {
-                if (now < *until && !has_nobody_left(job)) continue;
+                if (now < until && !members_.has_nobody_left(job)) continue;
                 end(job);
                 return ended_by(ending_signal);
             }
-            if (!has_loss(job)) continue;
+            if (can_grow(job)) {
+                if (grow(job)) start = now;
+                continue;
+            }
+            if (!members_.has_loss(job) && !members_.is_anybody_waiting()) continue;
             // What is thrown as the consequence of another's end may be noticed before its cause.
-            if (!until) until = now + std::chrono::milliseconds{has_only_consequences(job) ? 500 : 10};
-            else if (!has_only_consequences(job) && *until > now + std::chrono::milliseconds{10})
+            if (until == never) until = now + std::chrono::milliseconds{members_.has_only_consequences(job) ? 500 : 10};
+            else if (!members_.has_only_consequences(job) && until > now + std::chrono::milliseconds{10})
                 until = now + std::chrono::milliseconds{10};
-            if (now < *until) continue;
+            if (now < until) continue;
+            if (can_go_on(job)) {
+                const std::string sentence = go_on(job);
+                if (sentence.empty() && members_.is_changing()) continue;
+                until = never;
+                if (sentence.empty()) continue;
+                end(job);
+                return {Ending::Kind::Over, 1, sentence};
+            }
             end(job);
-            return have_all_left() ? finish(job) : judge(job);
+            return members_.have_all_left() ? finish(job) : judge(job);
         }
     }
 
     /// For a launcher that neither starts all workers nor ends.
     Seconds patience_at_start() const { return std::max<Seconds>(options_.rejoin_timeout, std::chrono::seconds{10}); }
 
-    int look_every() const {
-        const double seconds = options_.deadline.count() / 8;
-        return seconds <= 0 || seconds > 1 ? 1000 : static_cast<int>(seconds * 1000) + 1;
-    }
-
     /// Returns the one by which the job is to end, or 0.
     int forward_signals(WorkerJob& job) {
         int end = 0;
         while (const int signal = signals_.take()) {
             if (signal != SIGUSR1 && signal != SIGUSR2) end = signal;
-            for (int r = 0; r < keeper_.workers(); ++r)
-                if (const int pid = page_->record(r).pid.load(); pid > 0 && !job.workers()[index(r)].ended)
+            for (const int r : members_)
+                if (const int pid = page_->record(r).pid.load();
+                    pid > 0 && !job.workers()[static_cast<std::size_t>(r)].ended)
                     ::kill(pid, signal);
         }
         return end;
@@ -237,105 +312,45 @@ private:
                 std::string{"hvd: the supervisor got SIG"} + (name != nullptr ? name : "NAL") + ", so the job ends"};
     }
 
-    static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-    WorkerPhase phase(int rank) const { return page_->record(rank).phase.load(); }
-    bool has_left(int rank) const { return phase(rank) >= WorkerPhase::Leaving && phase(rank) != WorkerPhase::Threw; }
-
-    template <class Condition>
-    bool all(Condition is_true) const {
-        for (int r = 0; r < keeper_.workers(); ++r)
-            if (!is_true(r)) return false;
-        return true;
-    }
-    bool have_all_left() const {
-        return all([this](int r) { return has_left(r); });
-    }
-    bool is_finished(WorkerJob& job) const {
-        return all([&](int r) { return has_left(r) && job.workers()[index(r)].ended; });
-    }
-    bool has_nobody_left(WorkerJob& job) const {
-        return all([&](int r) { return job.workers()[index(r)].ended; });
-    }
     void end_the_stuck(WorkerJob& job) {
-        for (int r = 0; r < keeper_.workers(); ++r)
-            if (phase(r) != WorkerPhase::Returned && !job.workers()[index(r)].ended) job.kill_worker(r);
+        for (const int r : members_)
+            if (members_.phase(r) != WorkerPhase::Returned && !job.workers()[static_cast<std::size_t>(r)].ended)
+                job.kill_worker(r);
     }
-    /// A worker has ended that others may wait for.
-    bool is_lost(WorkerJob& job, int r) const {
-        const auto& worker = job.workers()[index(r)];
-        return worker.ended && (phase(r) != WorkerPhase::Exiting || worker.status > 128);
-    }
-    bool has_loss(WorkerJob& job) const {
-        return !all([&](int r) { return !is_lost(job, r); });
-    }
-    bool has_only_consequences(WorkerJob& job) const {
-        return all([&](int r) {
-            return !is_lost(job, r) || (phase(r) == WorkerPhase::Threw && page_->record(r).is_transport.load() != 0);
-        });
-    }
-
     /// The code is that with which the program of a worker ended, if it ended by itself.
     Ending finish(WorkerJob& job) {
-        if (has_loss(job)) end(job);
+        if (members_.has_loss(job)) end(job);
         else job.wait_for_launcher(std::max(options_.deadline, Seconds{1}));
         Ending ending;
-        for (int r = 0; r < keeper_.workers(); ++r)
-            if (const int code = job.workers()[index(r)].status; code <= 128 && phase(r) == WorkerPhase::Exiting)
+        for (const int r : members_)
+            if (const int code = job.workers()[static_cast<std::size_t>(r)].status;
+                code <= 128 && members_.phase(r) == WorkerPhase::Exiting)
                 ending.code = std::max(ending.code, code);
         return ending;
-    }
-
-    /// Kills workers that have given no sign of life for longer than the deadline, and wakes what else of the job is stopped that
-    /// long. `since` the last look; a supervisor that did not run itself learns nothing from silence.
-    void look_for_silence(WorkerJob& job, Seconds since) {
-        if (options_.deadline.count() <= 0) return;
-        since = std::min(since, Seconds{2e-3 * look_every()});
-        char why[64];
-        std::snprintf(why, sizeof why, "gave no sign of life for %.3g s", options_.deadline.count());
-        for (int r = 0; r < keeper_.workers(); ++r) {
-            auto& worker = job.workers()[index(r)];
-            const int pid = page_->record(r).pid.load();
-            const std::uint64_t pulse = page_->record(r).pulse.load();
-            if (pid <= 0 || worker.ended) continue;
-            worker.silence = pulse == worker.pulse ? worker.silence + since : Seconds{0};
-            worker.pulse = pulse;
-            if (worker.silence < options_.deadline || !worker.why.empty()) continue;
-            worker.why = why;
-            ::kill(pid, SIGKILL);
-        }
-        looked_for_stopped_ += since;
-        if (looked_for_stopped_ < options_.deadline / 4) return;
-        const Seconds passed = std::exchange(looked_for_stopped_, Seconds{0});
-        std::vector<std::pair<int, Seconds>> stopped;
-        for (const auto [pid, is_worker] : job.stopped()) {
-            const auto before =
-                std::find_if(stopped_.begin(), stopped_.end(), [p = pid](const auto& s) { return s.first == p; });
-            stopped.emplace_back(pid, before == stopped_.end() ? Seconds{0} : before->second + passed);
-            if (stopped.back().second >= options_.deadline) ::kill(pid, is_worker ? SIGKILL : SIGCONT);
-        }
-        stopped_ = std::move(stopped);
     }
 
     /// After the end of all: whether the job is over, or who was lost.
     Ending judge(WorkerJob& job) const {
         std::vector<Loss> losses;
-        const std::uint64_t step = page_->progress.sequence.load() + 1;
         int thrower = -1, consequence = -1;
         const auto is_earlier = [this](int rank, int than) {
             return than < 0 || page_->record(rank).thrown.load() < page_->record(than).thrown.load();
         };
-        for (int r = 0; r < keeper_.workers(); ++r) {
-            const auto& worker = job.workers()[index(r)];
+        for (const int r : members_) {
+            const auto& worker = job.workers()[static_cast<std::size_t>(r)];
             const bool is_killed_here = worker.status == 128 + SIGKILL && worker.why.empty() && worker.is_killed;
-            if (phase(r) == WorkerPhase::Threw) {
+            if (members_.phase(r) == WorkerPhase::Threw) {
                 int& first = page_->record(r).is_transport.load() != 0 ? consequence : thrower;
                 if (is_earlier(r, first)) first = r;
-            } else if (is_lost(job, r) && !is_killed_here) {
-                losses.push_back({r, worker.why.empty() ? cause_of(worker.status) : worker.why, step});
+            } else if (members_.is_lost(job, r) && !is_killed_here) {
+                losses.push_back(members_.loss(job, r));
             }
         }
-        if (thrower >= 0) return {Ending::Kind::Over, 1, failure_text(thrower)};
-        if (losses.empty() && consequence >= 0) return {Ending::Kind::Over, 1, failure_text(consequence)};
+        if (thrower >= 0) return {Ending::Kind::Over, 1, members_.failure_text(thrower)};
+        if (losses.empty() && consequence >= 0 && members_.is_anybody_missing())
+            losses.push_back({-1, std::string{"a replacement could not join: "} + page_->record(consequence).text,
+                              page_->progress.sequence.load() + 1});
+        if (losses.empty() && consequence >= 0) return {Ending::Kind::Over, 1, members_.failure_text(consequence)};
         if (losses.empty() && !job.has_started()) return {Ending::Kind::NotStarted};
         if (was_cut_off_) losses.clear();  // they died of it
         if (losses.empty()) losses.push_back(lost_launcher(job));
@@ -345,10 +360,6 @@ private:
     Loss lost_launcher(const WorkerJob& job) const {
         return {-1, launcher_[0] + " or its proxy ended (code " + std::to_string(job.launcher_status()) + ")",
                 page_->progress.sequence.load() + 1};
-    }
-    std::string failure_text(int rank) const {
-        return "hvd: rank " + std::to_string(rank) + " of " + std::to_string(keeper_.workers()) +
-               " failed, so this job ends: " + page_->record(rank).text;
     }
     std::string no_start(Seconds time) const {
         char text[96];
@@ -360,14 +371,15 @@ private:
 
     LaunchOptions options_;
     MpiKind kind_;
+    bool is_in_place_;
     int launch_;
     std::vector<std::string> launcher_;
     SlotFile page_file_;
     ControlPage* page_;
     Keeper keeper_;
     SignalGuard signals_;
-    std::vector<std::pair<int, Seconds>> stopped_;  // processes, and for how long
-    Seconds looked_for_stopped_{0};
+    Members members_{*page_};
+    SilenceWatch silence_{options_.deadline};
     bool has_killed_ = false, was_cut_off_ = false;  // in this life
 };
 

@@ -48,7 +48,7 @@ class WorkerJob {
 public:
     /// What is known of one worker from outside.
     struct Worker {
-        int group = 0;   // of processes: its shell's number; 0 until it has started
+        int group = 0;   // of processes: its shell's number; 0 until it has started, has_gone after `let_go`
         int parent = 0;  // of the shell
         bool ended = false;
         int status = 0;          // as a shell has it: more than 128 is a signal
@@ -57,6 +57,8 @@ public:
         std::uint64_t pulse = 0;
         std::chrono::duration<double> silence{0};
     };
+
+    static constexpr int has_gone = 1;
 
     struct Stopped {
         int process;
@@ -70,7 +72,7 @@ public:
         ::fcntl(reports_.read.number(), F_SETFL, O_NONBLOCK);
         for (const std::string& word :
              {std::string{"-n"}, std::to_string(workers), std::string{"/bin/sh"}, std::string{"-c"},
-              reporting_script(path_of(reports_.write), path_of(hold_.read))})
+              reporting_script(launcher_rank, reports_path(), hold_path())})
             command.push_back(word);
         for (const std::string& word : own_command()) command.push_back(word);
         std::vector<char*> arguments, variables;
@@ -103,6 +105,9 @@ public:
     ~WorkerJob() { wait_for_launcher(); }
 
     std::vector<Worker>& workers() { return workers_; }
+    const std::vector<Worker>& workers() const { return workers_; }
+    std::string reports_path() const { return path_of(reports_.write); }
+    std::string hold_path() const { return path_of(hold_.read); }
     int reports() const { return reports_.read.number(); }
     int launcher_end() const { return launcher_end_.number(); }
 
@@ -160,6 +165,16 @@ public:
     void kill_worker(int rank) {
         if (const int shell = workers_[static_cast<std::size_t>(rank)].group; shell > 1) kill_children(shell, 0);
     }
+
+    /// The shell of a worker that has ended goes, too, so that the launcher, and by it MPI, learns of the end.
+    void let_go(int rank) {
+        Worker& worker = workers_[static_cast<std::size_t>(rank)];
+        if (worker.group > 1) ::kill(-worker.group, SIGKILL);
+        worker.group = has_gone;
+    }
+
+    /// Another is to come in the place of one that was let go.
+    void expect(int rank) { workers_[static_cast<std::size_t>(rank)] = Worker{}; }
 
     /// Stopped processes of this job (by SIGSTOP), from the launcher down to the workers.
     std::vector<Stopped> stopped() const {

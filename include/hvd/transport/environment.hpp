@@ -46,6 +46,7 @@ void check_environment() {
                                           "HVD_WORKERS",
                                           "HVD_SUPERVISOR",
                                           "HVD_MPIEXEC",
+                                          "HVD_ELASTIC_ENGINE",
                                           "HVD_ISA",
                                           "HVD_ALGORITHM",
                                           "HVD_AUTO_TABLE"};

@@ -53,6 +53,10 @@ template <class E, class Op>
 class MpiAllreduce final : public Operation {
 public:
     MpiAllreduce(MPI_Comm comm, std::span<E> data) : comm_{comm}, data_{data} {
+        if (outlives_deaths())
+            throw UsageError{
+                "hvd: Native is MPI's own allreduce, which does not come through the death of a rank; choose another "
+                "algorithm for this job, or let it be started again: HVD_ELASTIC_ENGINE=restart"};
         op_ = mpi_builtin_op<E, Op>();
         type_ = mpi_builtin_type<E>();
         if (op_ != MPI_OP_NULL) return;

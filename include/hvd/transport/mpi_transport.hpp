@@ -13,99 +13,13 @@
 #include <vector>
 
 #include <hvd/transport/basic_mpi.hpp>
+#include <hvd/transport/mpi_message.hpp>
 #include <hvd/transport/mpi_native.hpp>
 #include <hvd/transport/mpi_process.hpp>
 #include <hvd/transport/share.hpp>
 #include <hvd/transport/transport.hpp>
 
 namespace hvd {
-namespace detail {
-
-/// A communicator of ours, freed when nobody uses it any more.
-class MpiCommunicator {
-public:
-    explicit MpiCommunicator(MPI_Comm comm) : comm_{comm} { MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN); }
-    MpiCommunicator(const MpiCommunicator&) = delete;
-    MpiCommunicator& operator=(const MpiCommunicator&) = delete;
-    ~MpiCommunicator() {
-        int finalised = 0;
-        MPI_Finalized(&finalised);
-        if (!finalised) MPI_Comm_free(&comm_);
-    }
-    MPI_Comm get() const { return comm_; }
-
-private:
-    MPI_Comm comm_;
-};
-
-/// A message under way. An abandoned receive is cancelled; an abandoned send is left to MPI.
-class MpiMessage {
-public:
-    MpiMessage() = default;
-    MpiMessage(MPI_Request request, bool is_receive) : request_{request}, is_receive_{is_receive} {}
-    MpiMessage(MpiMessage&& other) noexcept
-        : request_{std::exchange(other.request_, MPI_REQUEST_NULL)}, is_receive_{other.is_receive_} {}
-    MpiMessage& operator=(MpiMessage&& other) noexcept {
-        std::swap(request_, other.request_);
-        std::swap(is_receive_, other.is_receive_);
-        return *this;
-    }
-    ~MpiMessage() {
-        if (request_ == MPI_REQUEST_NULL) return;
-        int finalised = 0;
-        MPI_Finalized(&finalised);
-        if (finalised) return;
-        if (is_receive_) MPI_Cancel(&request_);
-        MPI_Request_free(&request_);
-    }
-
-    bool test() {
-        if (request_ == MPI_REQUEST_NULL) return true;
-        int done = 0;
-        check_mpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-        return done != 0;
-    }
-
-private:
-    MPI_Request request_ = MPI_REQUEST_NULL;
-    bool is_receive_ = false;
-};
-
-/// MPI counts in int; longer messages are one element of a type made for them.
-class MpiBytes {
-public:
-    explicit MpiBytes(std::size_t bytes) {
-        if (bytes <= INT_MAX) {
-            count_ = static_cast<int>(bytes);
-            return;
-        }
-        constexpr std::size_t block = std::size_t{1} << 30;
-        MPI_Datatype blocks = MPI_DATATYPE_NULL;
-        check_mpi(MPI_Type_contiguous(static_cast<int>(block), MPI_BYTE, &blocks), "MPI_Type_contiguous");
-        const int lengths[2] = {static_cast<int>(bytes / block), static_cast<int>(bytes % block)};
-        const MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(bytes / block * block)};
-        const MPI_Datatype types[2] = {blocks, MPI_BYTE};
-        check_mpi(MPI_Type_create_struct(2, lengths, offsets, types, &type_), "MPI_Type_create_struct");
-        check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
-        MPI_Type_free(&blocks);
-        count_ = 1;
-        made_ = true;
-    }
-    MpiBytes(const MpiBytes&) = delete;
-    MpiBytes& operator=(const MpiBytes&) = delete;
-    ~MpiBytes() {
-        if (made_) MPI_Type_free(&type_);  // a message under way keeps it alive
-    }
-    int count() const { return count_; }
-    MPI_Datatype type() const { return type_; }
-
-private:
-    int count_ = 0;
-    MPI_Datatype type_ = MPI_BYTE;
-    bool made_ = false;
-};
-
-}  // namespace detail
 
 template <>
 class BasicMpi<true> {
@@ -141,17 +55,11 @@ public:
     int thread_level() const { return detail::MpiProcess::instance().thread_level(); }
 
     Message send(int peer, int tag, const std::byte* data, std::size_t bytes) {
-        const detail::MpiBytes size{bytes};
-        MPI_Request request = MPI_REQUEST_NULL;
-        detail::check_mpi(MPI_Isend(data, size.count(), size.type(), peer, tag, comm_->get(), &request), "MPI_Isend");
-        return {request, false};
+        return Message::send(comm_->get(), peer, tag, data, bytes);
     }
 
     Message receive(int peer, int tag, std::byte* data, std::size_t bytes) {
-        const detail::MpiBytes size{bytes};
-        MPI_Request request = MPI_REQUEST_NULL;
-        detail::check_mpi(MPI_Irecv(data, size.count(), size.type(), peer, tag, comm_->get(), &request), "MPI_Irecv");
-        return {request, true};
+        return Message::receive(comm_->get(), peer, tag, data, bytes);
     }
 
     bool test(Message& message) { return message.test(); }
@@ -185,15 +93,12 @@ public:
         }
 
 private:
-    BasicMpi(MPI_Comm own, std::shared_ptr<detail::Worker> worker) : worker_{std::move(worker)} { adopt(own); }
+    BasicMpi(MPI_Comm own, std::shared_ptr<detail::MpiWorker> worker) : worker_{std::move(worker)} { adopt(own); }
 
-    static MPI_Comm world() {
-        detail::MpiProcess::instance();
-        return MPI_COMM_WORLD;
-    }
+    static MPI_Comm world() { return detail::MpiProcess::instance().world(); }
 
     void adopt(MPI_Comm own) {
-        comm_ = std::make_shared<detail::MpiCommunicator>(own);
+        comm_ = std::make_shared<detail::MpiCommunicator>(own, worker_);
         MPI_Comm_rank(own, &rank_);
         MPI_Comm_size(own, &size_);
     }
@@ -212,7 +117,7 @@ private:
     }
 
     std::shared_ptr<detail::MpiCommunicator> comm_;
-    std::shared_ptr<detail::Worker> worker_;
+    std::shared_ptr<detail::MpiWorker> worker_;
     int rank_ = 0, size_ = 1;
     Topology topology_;
 };
