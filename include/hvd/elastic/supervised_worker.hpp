@@ -129,7 +129,7 @@ private:
         if (text == nullptr || !launcher || !SupervisorAddress::read(text, address)) return nullptr;
         return new SupervisedWorker{address, address.record < 0 ? launcher->rank : address.record};
     }
-    SupervisedWorker(SupervisorAddress address, int rank) : address_{address}, rank_{rank} {
+    SupervisedWorker(SupervisorAddress address, int rank) : address_{address} {
         // Whatever started this process and is killed takes it along: the shell that reports its end.
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         try {
@@ -165,7 +165,6 @@ private:
     }
 
     SupervisorAddress address_;
-    int rank_;
     std::uint64_t life_ = address_.life;
     SlotFile file_;
     ControlPage* page_ = nullptr;
