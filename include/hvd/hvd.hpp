@@ -31,6 +31,7 @@
 #include <hvd/data/idx_dataset.hpp>
 #include <hvd/data/prefetcher.hpp>
 #include <hvd/data/sharded_dataset.hpp>
+#include <hvd/device/device_span.hpp>
 #include <hvd/engine/engine.hpp>
 #include <hvd/train/broadcast_parameters.hpp>
 #include <hvd/train/distributed_optimizer.hpp>

@@ -10,14 +10,14 @@ import toolchain  # noqa: E402
 # Each layer and the layers it may include, beside itself. None: all.
 LAYERS = {
     'core': [],
-    'transport': ['core'],
+    'device': ['core'],
+    'transport': ['core', 'device'],
     'algorithm': ['core', 'transport'],
-    'elastic': ['core', 'transport'],
-    'comm': ['core', 'transport', 'algorithm', 'elastic'],
-    'engine': ['core', 'transport', 'algorithm', 'elastic', 'comm'],
-    'train': ['core', 'transport', 'algorithm', 'elastic', 'comm', 'engine'],
+    'elastic': ['core', 'device', 'transport'],
+    'comm': ['core', 'device', 'transport', 'algorithm', 'elastic'],
+    'engine': ['core', 'device', 'transport', 'algorithm', 'elastic', 'comm'],
+    'train': ['core', 'device', 'transport', 'algorithm', 'elastic', 'comm', 'engine'],
     'data': ['core', 'transport', 'algorithm', 'elastic', 'comm', 'engine'],
-    'device': ['core', 'transport'],
     'adapter': ['core'],
     'testing': None,
 }

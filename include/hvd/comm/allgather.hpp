@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/device_path.hpp>
 #include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
@@ -25,6 +26,7 @@ public:
           context_{std::move(context)},
           channel_{context_->next_channel()},
           direct_{context_},
+          device_{context_},
           in_{std::move(in)},
           out_{out},
           counts_(static_cast<std::size_t>(context_->size())) {}
@@ -60,6 +62,15 @@ private:
 
     std::unique_ptr<Operation> exchange_rows() {
         auto* all = static_cast<std::byte*>(out_.data());
+        if constexpr (DeviceTransport<T>) {
+            for (std::size_t& at : begin_) at *= in_.scalar.size;
+            return device_.allgather(channel_, in_.data, all, begin_);
+        } else {
+            return move_on_host(all);
+        }
+    }
+
+    std::unique_ptr<Operation> move_on_host(std::byte* all) {
         std::byte* own = all + begin_[static_cast<std::size_t>(context_->rank())] * in_.scalar.size;
         const std::size_t bytes = in_.size * in_.scalar.size;
         if (bytes > 0 && own != in_.data) std::memmove(own, in_.data, bytes);
@@ -82,6 +93,7 @@ private:
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
     DirectPath<T> direct_;
+    DevicePath<T> device_;
     Input in_;
     Output out_;
     std::vector<std::size_t> counts_, begin_;
@@ -99,6 +111,7 @@ using Gathered = std::conditional_t<Resizable<In> && std::default_initializable<
 template <class T, class A, class In, class Out>
 void allgather(const Communicator<T, A>& comm, const In& in, Out&& out) {
     if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         detail::AllgatherTask<T> task{comm.shared_context(), detail::Input::of(in), detail::Output::of(out)};
         detail::complete(comm, task, "allgather");
     }
@@ -118,6 +131,7 @@ auto allgather(const Communicator<T, A>& comm, const In& in) {
 template <class T, class A, class In, class Out>
 Request allgather_async(const Communicator<T, A>& comm, In&& in, Out&& out) {
     if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         return detail::begin_async(comm,
                                    std::make_unique<detail::AllgatherTask<T>>(
                                        comm.shared_context(), detail::Input::of(in), detail::Output::of(out)),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/by_host.hpp>
 #include <hvd/comm/group.hpp>
 #include <hvd/core/explain.hpp>
 
@@ -46,8 +47,11 @@ consteval bool explain_in_place() {
 
 template <class T, class A, class X, class Op>
 void allreduce_in_place(const Communicator<T, A>& comm, X& x, const Op& op, ReduceOptions options) {
-    if constexpr (Tensor<X>) {
-        AllreduceTask<T, A, tensor_value_t<X>, Op> task{
+    require_place_or_host<T, X>();
+    if constexpr (goes_by_host<T, X>) {
+        with_host_twins<device::has_host_copy>(x, [&](auto&& host) { allreduce_in_place(comm, host, op, options); });
+    } else if constexpr (Tensor<X>) {
+        AllreduceOf<T, A, tensor_value_t<X>, Op> task{
             comm, data_of(x), std::span<tensor_value_t<X>>{data_of(x), size_of(x)}, op, options};
         complete(comm, task, "allreduce");
     } else {
@@ -58,8 +62,9 @@ void allreduce_in_place(const Communicator<T, A>& comm, X& x, const Op& op, Redu
 
 template <class T, class A, class In, class Out, class Op>
 void allreduce_into(const Communicator<T, A>& comm, const In& in, Out& out, const Op& op, ReduceOptions options) {
+    require_place<T, In, Out>();
     with_elements(comm, in, out, "allreduce", [&]<class E>(const E* from, std::span<E> to, std::string error) {
-        AllreduceTask<T, A, E, Op> task{comm, from, to, op, options, std::move(error)};
+        AllreduceOf<T, A, E, Op> task{comm, from, to, op, options, std::move(error)};
         complete(comm, task, "allreduce");
     });
 }
@@ -103,14 +108,26 @@ template <class T, class A, class X, class Op = Sum>
     requires(!Tensor<Op>)
 Request allreduce_async(const Communicator<T, A>& comm, X&& x, const Op& op = {}, ReduceOptions options = {}) {
     if constexpr (detail::explain_in_place<X, Op>()) {
-        if constexpr (Tensor<X>) {
+        if constexpr (Tensor<X> && detail::goes_by_host<T, X>) {
+            auto twin = detail::host_twin<device::has_host_copy>(x);
+            return detail::begin_async(comm,
+                                       std::make_unique<detail::ByHost<decltype(twin)>>(
+                                           std::move(twin),
+                                           [&]<class E>(std::span<E> host) -> std::unique_ptr<detail::Operation> {
+                                               return std::make_unique<detail::AllreduceOf<T, A, E, Op>>(
+                                                   comm, host.data(), host, op, options);
+                                           }),
+                                       "allreduce");
+        } else if constexpr (Tensor<X>) {
+            detail::require_place<T, X>();
             using E = tensor_value_t<X>;
             auto* data = detail::data_of(x);
             return detail::begin_async(comm,
-                                       std::make_unique<detail::AllreduceTask<T, A, E, Op>>(
+                                       std::make_unique<detail::AllreduceOf<T, A, E, Op>>(
                                            comm, data, std::span<E>{data, detail::size_of(x)}, op, options),
                                        "allreduce");
         } else {
+            detail::require_place<T, X>();
             return detail::begin_async(comm, std::make_unique<detail::GroupTask<T, A, Op>>(comm, x, op, options),
                                        "allreduce");
         }
@@ -128,10 +145,11 @@ Request allreduce_async(const Communicator<T, A>& comm, In&& in, Out&& out, cons
         if constexpr (detail::explain_writable<Out>()) {
             if constexpr (detail::explain_same_scalar<In, Out>()) {
                 if constexpr (detail::explain_op<Op, tensor_value_t<Out>>()) {
+                    detail::require_place<T, In, Out>();
                     return detail::with_elements(
                         comm, in, out, "allreduce", [&]<class E>(const E* from, std::span<E> to, std::string error) {
                             return detail::begin_async(comm,
-                                                       std::make_unique<detail::AllreduceTask<T, A, E, Op>>(
+                                                       std::make_unique<detail::AllreduceOf<T, A, E, Op>>(
                                                            comm, from, to, op, options, std::move(error)),
                                                        "allreduce");
                         });

@@ -10,8 +10,8 @@
 #include <string>
 #include <type_traits>
 
+#include <hvd/comm/device_reduction.hpp>
 #include <hvd/comm/output.hpp>
-#include <hvd/comm/reduction.hpp>
 #include <hvd/core/tensor.hpp>
 
 namespace hvd {
@@ -91,6 +91,11 @@ private:
     bool has_agreed_ = false;
     std::optional<Reducer<T, A, E, Op>> reduction_;
 };
+
+/// What is right for the transport.
+template <class T, class A, Scalar E, class Op>
+using AllreduceOf =
+    std::conditional_t<DeviceTransport<T>, DeviceAllreduceTask<T, A, E, Op>, AllreduceTask<T, A, E, Op>>;
 
 /// Calls `f(in, out, error)` with the elements of both tensors, `out` resized where it can be.
 template <class T, class A, class In, class Out, class F>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/device_path.hpp>
 #include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
@@ -26,6 +27,7 @@ public:
           context_{std::move(context)},
           channel_{context_->next_channel()},
           direct_{context_},
+          device_{context_},
           in_{std::move(in)},
           send_counts_(send_counts.begin(), send_counts.end()),
           out_{out},
@@ -96,6 +98,21 @@ private:
         std::vector<std::size_t> to(p);  // first rows
         for (std::size_t r = 1; r < p; ++r) to[r] = to[r - 1] + received_[r - 1].count;
         auto* out = static_cast<std::byte*>(out_.data());
+        if constexpr (DeviceTransport<T>) {
+            std::vector<DeviceParcel> sends, receives;
+            for (std::size_t r = 0; r < p; ++r) {
+                auto* row = const_cast<std::byte*>(in_.row(sent_[r].first));  // not written to
+                sends.push_back({static_cast<int>(r), row, in_.bytes_of(send_counts_[r])});
+                receives.push_back({static_cast<int>(r), out + in_.bytes_of(to[r]), in_.bytes_of(received_[r].count)});
+            }
+            return device_.exchange(channel_, "alltoall", std::move(sends), std::move(receives));
+        } else {
+            return move_on_host(out, rank, to);
+        }
+    }
+
+    std::unique_ptr<Operation> move_on_host(std::byte* out, std::size_t rank, const std::vector<std::size_t>& to) {
+        const std::size_t p = send_counts_.size();
         if (const std::size_t own = in_.bytes_of(send_counts_[rank]); own > 0)
             std::memcpy(out + in_.bytes_of(to[rank]), in_.row(sent_[rank].first), own);
         if (direct_) {
@@ -121,6 +138,7 @@ private:
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
     DirectPath<T> direct_;
+    DevicePath<T> device_;
     Input in_;
     std::vector<std::size_t> send_counts_;
     Output out_;
@@ -138,6 +156,7 @@ std::vector<std::size_t> alltoall(const Communicator<T, A>& comm, const In& in,
                                   std::span<const std::size_t> send_counts, Out&& out) {
     std::vector<std::size_t> receive_counts;
     if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         detail::AlltoallTask<T> task{comm.shared_context(), detail::Input::of(in), send_counts, detail::Output::of(out),
                                      receive_counts};
         detail::complete(comm, task, "alltoall");
@@ -150,6 +169,7 @@ template <class T, class A, class In, class Out>
 Request alltoall_async(const Communicator<T, A>& comm, In&& in, std::span<const std::size_t> send_counts, Out&& out,
                        std::vector<std::size_t>& receive_counts) {
     if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         return detail::begin_async(
             comm,
             std::make_unique<detail::AlltoallTask<T>>(comm.shared_context(), detail::Input::of(in), send_counts,

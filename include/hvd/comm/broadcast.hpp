@@ -5,6 +5,8 @@
 #include <utility>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/by_host.hpp>
+#include <hvd/comm/device_path.hpp>
 #include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/rooted.hpp>
 #include <hvd/core/explain.hpp>
@@ -21,6 +23,7 @@ public:
           context_{std::move(context)},
           channel_{context_->next_channel()},
           direct_{context_},
+          device_{context_},
           data_{data},
           count_{count},
           scalar_{scalar},
@@ -34,6 +37,11 @@ private:
             return agree(*context_, channel_,
                          std::move(call.wrong(root_error("broadcast", root_, context_->rank(), context_->size()))));
         }
+        if constexpr (DeviceTransport<T>) return device_.broadcast(channel_, data_, count_ * scalar_.size, root_);
+        else return move_on_host();
+    }
+
+    std::unique_ptr<Operation> move_on_host() {
         if (direct_) return copy_from_root();
         return start_rooted(*context_, channel_, data_, count_, Fold::none(scalar_.size), root_, false);
     }
@@ -50,6 +58,7 @@ private:
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
     DirectPath<T> direct_;
+    DevicePath<T> device_;
     void* data_;
     std::size_t count_;
     ScalarInfo scalar_;
@@ -58,8 +67,16 @@ private:
 
 template <class T, class A, class X>
 std::unique_ptr<Operation> broadcast_task(const Communicator<T, A>& comm, X& x, int root) {
-    return std::make_unique<BroadcastTask<T>>(comm.shared_context(), data_of(x), size_of(x),
-                                              scalar_info<tensor_value_t<X>>, root);
+    const auto begin = [&]<class E>(std::span<E> data) -> std::unique_ptr<Operation> {
+        return std::make_unique<BroadcastTask<T>>(comm.shared_context(), data.data(), data.size(), scalar_info<E>,
+                                                  root);
+    };
+    if constexpr (goes_by_host<T, X>) {
+        auto twin = host_twin<device::has_host_copy>(x);
+        return std::make_unique<ByHost<decltype(twin)>>(std::move(twin), begin);
+    } else {
+        return begin(std::span<tensor_value_t<X>>{data_of(x), size_of(x)});
+    }
 }
 
 }  // namespace detail
@@ -68,6 +85,7 @@ std::unique_ptr<Operation> broadcast_task(const Communicator<T, A>& comm, X& x, 
 template <class T, class A, class X>
 void broadcast(const Communicator<T, A>& comm, X&& x, int root) {
     if constexpr (detail::explain_writable<X>()) {
+        detail::require_place_or_host<T, X>();
         const auto task = detail::broadcast_task(comm, x, root);
         detail::complete(comm, *task, "broadcast");
     }
@@ -76,9 +94,12 @@ void broadcast(const Communicator<T, A>& comm, X&& x, int root) {
 /// Begins a broadcast; `x` must outlive it.
 template <class T, class A, class X>
 Request broadcast_async(const Communicator<T, A>& comm, X&& x, int root) {
-    if constexpr (detail::explain_writable<X>())
+    if constexpr (detail::explain_writable<X>()) {
+        detail::require_place_or_host<T, X>();
         return detail::begin_async(comm, detail::broadcast_task(comm, x, root), "broadcast");
-    else return {};
+    } else {
+        return {};
+    }
 }
 
 }  // namespace hvd

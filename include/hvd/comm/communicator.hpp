@@ -15,6 +15,7 @@
 #include <hvd/comm/context.hpp>
 #include <hvd/comm/shared_array.hpp>
 #include <hvd/elastic/state.hpp>
+#include <hvd/transport/device_transport.hpp>
 
 namespace hvd {
 namespace detail {
@@ -63,9 +64,17 @@ struct StateOf<T, A, true> {
 
 }  // namespace detail
 
+template <class T, class A = Auto>
+class Communicator;
+
+namespace detail {
+template <DeviceTransport T>
+using HostCommunicator = Communicator<typename T::bootstrap_type, Auto>;
+}
+
 /// A group of ranks that call collectives together. A cheap handle: copies mean the same group. Calls on one communicator
 /// come from one thread at a time, in the same order on all ranks.
-template <class T, class A = Auto>
+template <class T, class A>
 class Communicator {
 public:
     /// Transport and algorithm are what they must be; says in one sentence what is wrong otherwise.
@@ -79,6 +88,7 @@ public:
         : context_{make_context(std::move(transport), options)} {
         if constexpr (is_right) {
             agree_on(algorithm, "Communicator with");
+            make_host();
             prepare(std::move(algorithm));
         }
     }
@@ -133,6 +143,13 @@ public:
     /// and for groups of some of the ranks only.
     hvd::State state() const { return hvd::State{context().state.get()}; }
 
+    /// The same ranks for tensors and objects that lie on the host: this communicator, or on hvd::Nccl that of its bootstrap.
+    auto host() const {
+        if constexpr (detail::DeviceTransport<T>)
+            return *static_cast<const detail::HostCommunicator<T>*>(context().host.get());
+        else return *this;
+    }
+
     T& transport() const { return context().transport; }
     const A& algorithm() const { return prepared_->algorithm; }
     const CommunicatorOptions& options() const { return context().options; }
@@ -159,8 +176,22 @@ private:
     };
 
     Communicator() = default;
-    Communicator(std::shared_ptr<detail::Context<T>> context, A algorithm) : context_{std::move(context)} {
-        if constexpr (is_right) prepare(std::move(algorithm));
+    Communicator(std::shared_ptr<detail::Context<T>> context, A algorithm, bool is_new_group)
+        : context_{std::move(context)} {
+        if constexpr (is_right) {
+            if (is_new_group) make_host();
+            prepare(std::move(algorithm));
+        }
+    }
+
+    /// Where tensors lie on devices, what lies on the host has messages of its own.
+    void make_host() {
+        if constexpr (detail::DeviceTransport<T>) {
+            std::vector<int> all(static_cast<std::size_t>(size()));
+            for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<int>(r);
+            context_->host = std::make_shared<detail::HostCommunicator<T>>(
+                transport().bootstrap().subgroup(all, detail::setup_tag), Auto{}, context_->options);
+        }
     }
 
     static std::shared_ptr<detail::Context<T>> make_context(T transport, CommunicatorOptions options) {
@@ -171,7 +202,7 @@ private:
     void prepare(A algorithm) {
         auto state = algorithm.prepare(context_->transport);
         prepared_ = std::shared_ptr<Prepared>{new Prepared{std::move(algorithm), std::move(state)}};
-        if constexpr (requires { direct_state_of(prepared_->state); }) {
+        if constexpr (!detail::DeviceTransport<T> && requires { direct_state_of(prepared_->state); }) {
             detail::DirectState* direct = direct_state_of(prepared_->state);
             if (context_->board && !context_->direct && direct != nullptr && direct->region)
                 context_->direct = {prepared_, direct};
@@ -204,7 +235,7 @@ private:
             if (member == rank())
                 return Communicator{
                     std::make_shared<detail::Context<T>>(transport().subgroup(members, id), context_->options),
-                    prepared_->algorithm};
+                    prepared_->algorithm, true};
         return {};
     }
 
@@ -262,7 +293,7 @@ template <class Other>
 Communicator<T, Other> Communicator<T, A>::with(Other algorithm) const {
     if constexpr (Communicator<T, Other>::is_right) {
         agree_on(algorithm, "with");
-        return Communicator<T, Other>{context_, std::move(algorithm)};
+        return Communicator<T, Other>{context_, std::move(algorithm), false};
     }
 }
 
@@ -277,10 +308,12 @@ SharedArray<E> Communicator<T, A>::allocate_shared(std::size_t n) const {
 
 namespace detail {
 
-/// Runs an operation of `comm` to its end in the calling thread.
+/// Runs an operation of `comm` to its end in the calling thread. On devices that is its end for the rank's stream: the host
+/// does not wait.
 template <class T, class A>
 void complete(const Communicator<T, A>& comm, Operation& operation, std::string_view name) {
     wait_for(operation, Channel<T>{comm.transport(), 0}, name);
+    if constexpr (DeviceTransport<T>) comm.transport().join();
 }
 
 }  // namespace detail

@@ -42,6 +42,8 @@ struct Context {
     std::shared_ptr<DirectState> direct;
     /// What survives the death of workers, in a job that keeps it.
     std::shared_ptr<StateRegistry> state;
+    /// On devices: the communicator of the same ranks for what lies on the host.
+    std::shared_ptr<void> host;
     /// What allocate_shared has made.
     std::vector<std::shared_ptr<void>> regions;
     /// Collective calls so far. All ranks make the same calls in the same order, so it names an operation on all.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/device_path.hpp>
 #include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
@@ -23,6 +24,7 @@ public:
           context_{std::move(context)},
           channel_{context_->next_channel()},
           direct_{context_},
+          device_{context_},
           in_{std::move(in)},
           out_{out},
           root_{root},
@@ -76,6 +78,24 @@ private:
     }
 
     std::unique_ptr<Operation> collect_rows() {
+        if constexpr (DeviceTransport<T>) return collect_on_device();
+        else return collect_on_host();
+    }
+
+    std::unique_ptr<Operation> collect_on_device() {
+        auto* in = const_cast<void*>(in_.data);  // not written to
+        auto* place = static_cast<std::byte*>(out_.data());
+        std::vector<DeviceParcel> sends, receives;
+        for (int r = 0; is_root() && r < context_->size(); ++r) {
+            const std::size_t bytes = in_.bytes_of(counts_[static_cast<std::size_t>(r)]);
+            if (r != root_ || place != in) receives.push_back({r, place, bytes});
+            place += bytes;
+        }
+        if (!is_root() || receives.size() == counts_.size()) sends.push_back({root_, in, in_.bytes_of(in_.rows.count)});
+        return device_.exchange(channel_, "gather", std::move(sends), std::move(receives));
+    }
+
+    std::unique_ptr<Operation> collect_on_host() {
         const auto* in = static_cast<const std::byte*>(in_.data);
         DirectExchange exchange{in, {{}}, std::vector<DirectPiece>(counts_.size())};
         if (direct_ && !is_root()) {
@@ -102,6 +122,7 @@ private:
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
     DirectPath<T> direct_;
+    DevicePath<T> device_;
     Input in_;
     Output out_;
     int root_;
@@ -115,6 +136,7 @@ private:
 template <class T, class A, class In, class Out>
 void gather(const Communicator<T, A>& comm, const In& in, Out&& out, int root) {
     if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         detail::GatherTask<T> task{comm.shared_context(), detail::Input::of(in), detail::Output::of(out), root};
         detail::complete(comm, task, "gather");
     }
@@ -124,6 +146,7 @@ void gather(const Communicator<T, A>& comm, const In& in, Out&& out, int root) {
 template <class T, class A, class In, class Out>
 Request gather_async(const Communicator<T, A>& comm, In&& in, Out&& out, int root) {
     if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         return detail::begin_async(comm,
                                    std::make_unique<detail::GatherTask<T>>(comm.shared_context(), detail::Input::of(in),
                                                                            detail::Output::of(out), root),

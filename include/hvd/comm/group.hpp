@@ -154,8 +154,14 @@ private:
         for_each_tensor(list, [&]<class X>(X& x, std::size_t) {
             if constexpr (std::same_as<tensor_value_t<X>, E>) pieces.emplace_back(data_of(x), size_of(x));
         });
-        if (!pieces.empty())
+        if (pieces.empty()) return;
+        if constexpr (DeviceTransport<T>) {
+            std::vector<DevicePiece<E>> all;
+            for (const auto& piece : pieces) all.push_back({piece.data(), piece.data(), piece.size()});
+            parts_.push_back(reduce_on_device(comm, channel_, std::move(all), op, options, {comm.transport().fence()}));
+        } else {
             parts_.push_back(std::make_unique<GroupPart<T, A, E, Op>>(comm, channel_, std::move(pieces), op, options));
+        }
     }
 
     Channel<T> channel_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <hvd/comm/launch_local.hpp>
+#include <hvd/comm/launch_nccl.hpp>
 #include <hvd/transport/launcher.hpp>
 #include <hvd/transport/mpi.hpp>
 
@@ -19,14 +20,23 @@ namespace detail {
 
 template <class T>
 inline constexpr bool is_launchable = std::same_as<T, Local> || std::same_as<T, BasicMpi<true>>;
+template <class Bootstrap>
+inline constexpr bool is_launchable<Nccl<Bootstrap, true>> = is_launchable<Bootstrap>;
 
 template <class T>
 consteval bool explain_launch() {
-    if constexpr (std::same_as<T, BasicMpi<false>>)
+    if constexpr (std::same_as<T, Nccl<typename NcclBootstrap<T>::type, false>>)
+        static_assert(
+            is_launchable<T>,
+            "hvd: hvd::launch<hvd::Nccl> needs NCCL; define HVD_WITH_CUDA and HVD_WITH_NCCL, give the compiler "
+            "CUDA's headers, and link with -lnccl -lcudart");
+    else if constexpr (!std::same_as<typename NcclBootstrap<T>::type, void>)
+        return explain_launch<typename NcclBootstrap<T>::type>();
+    else if constexpr (std::same_as<T, BasicMpi<false>>)
         static_assert(
             is_launchable<T>,
             "hvd: hvd::launch<hvd::Mpi> needs MPI; define HVD_WITH_MPI and compile with mpicxx, or use hvd::Local");
-    else static_assert(is_launchable<T>, "hvd: hvd::launch starts workers on hvd::Local or hvd::Mpi");
+    else static_assert(is_launchable<T>, "hvd: hvd::launch starts workers on hvd::Local, hvd::Mpi or hvd::Nccl");
     return is_launchable<T>;
 }
 
@@ -63,7 +73,11 @@ inline int local_workers(const LaunchOptions& options) {
 template <class T, class A, class F>
 int launch_on(const LaunchOptions& options, F& body) {
     check_options(options);
-    if constexpr (std::same_as<T, Local>) {
+    if constexpr (!std::same_as<typename NcclBootstrap<T>::type, void>) {
+        using Host = typename NcclBootstrap<T>::type;
+        OnDevices<T, A, F> on_devices{body, options};
+        return launch_on<Host, Auto>(options, on_devices);
+    } else if constexpr (std::same_as<T, Local>) {
         int workers = 0;
         try {
             check_environment();
@@ -102,7 +116,7 @@ int launch_anywhere(const LaunchOptions& options, F& body) {
 /// Runs `body(world)` on each of `workers` workers, where `world` is a `Communicator<Transport, Algorithm>&`, and returns the
 /// exit code for main: 0, or 1 when a worker threw, whose words are then printed, or an HVD_* variable is wrong. With
 /// hvd::Local workers are threads of this process; with hvd::Mpi the processes that mpiexec started, of which there must be
-/// as many.
+/// as many; with hvd::Nccl those of its bootstrap, each with a GPU.
 /// With `.elastic` hvd::Mpi needs no launcher: this process starts the workers by mpiexec, as often as it takes, and runs no
 /// body itself; see docs/faults.md.
 /// Throws UsageError when the options in the code are wrong.
@@ -127,6 +141,11 @@ template <class T, class A = Auto, class F>
 int launch(int, char**, F&& body, const LaunchOptions& options = {}) {
     if constexpr (detail::explain_launch<T>()) return detail::launch_on<T, A>(options, body);
 }
+
+/// `launch<hvd::Nccl>(...)` is `launch<hvd::Nccl<hvd::Mpi>>(...)`.
+template <template <class, bool> class T, class A = Auto, class... Arguments>
+    requires std::same_as<T<Mpi, true>, Nccl<Mpi, true>>
+int launch(Arguments&&... arguments) { return launch<Nccl<>, A>(std::forward<Arguments>(arguments)...); }
 
 /// On hvd::Mpi when an MPI launcher started this program, else on hvd::Local with HVD_WORKERS workers (default: one per
 /// core). `body` is compiled for both: take `auto& world`.

@@ -14,8 +14,9 @@ namespace hvd {
 
 /// Overwrites `x` on every rank with that of rank `root`. Collective: the same type and root on all ranks.
 template <class T, class A, class X>
-void broadcast_object(const Communicator<T, A>& comm, X& x, int root) {
+void broadcast_object(const Communicator<T, A>& world, X& x, int root) {
     if constexpr (detail::explain_object<X>()) {
+        const auto comm = world.host();
         std::vector<unsigned char> bytes;
         if (comm.rank() == root) {
             const std::vector<std::byte> written = detail::to_bytes(x);
@@ -39,9 +40,10 @@ void broadcast_object(const Communicator<T, A>& comm, X& x, int root) {
 
 /// Every rank's object on every rank, in rank order. Collective: the same type on all ranks.
 template <class T, class A, class X>
-std::vector<X> allgather_object(const Communicator<T, A>& comm, const X& x) {
+std::vector<X> allgather_object(const Communicator<T, A>& world, const X& x) {
     std::vector<X> objects;
     if constexpr (detail::explain_object<X>()) {
+        const auto comm = world.host();
         const std::vector<std::byte> written = detail::to_bytes(x);
         std::vector<unsigned char> bytes(written.size());
         if (!written.empty()) std::memcpy(bytes.data(), written.data(), written.size());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/device_path.hpp>
 #include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/comm/reduction.hpp>
@@ -25,6 +26,7 @@ public:
           context_{std::move(context)},
           channel_{context_->next_channel()},
           direct_{context_},
+          device_{context_},
           in_{std::move(in)},
           out_{out},
           op_{carried(op)},
@@ -37,9 +39,34 @@ public:
 private:
     using Wide = typename Rescale<E, Op>::Wide;
 
+    std::string device_error() const {
+        if constexpr (DeviceTransport<T>) {
+            if (!T::template can_reduce<E, Op>(options_.prescale * options_.postscale))
+                return located("reduce_scatter", context_->rank(), context_->size(),
+                               "the devices' library cannot reduce such elements so; use allreduce, which then goes by "
+                               "way of host memory");
+        }
+        return {};
+    }
+
     std::unique_ptr<Operation> begin(int stage) override {
-        const auto rank = static_cast<std::size_t>(context_->rank());
         if (stage == 0) return agree(*context_, channel_, call());
+        if constexpr (DeviceTransport<T>) return stage == 1 ? begin_on_device() : nullptr;
+        else return begin_on_host(stage);
+    }
+
+    std::unique_ptr<Operation> begin_on_device() {
+        if constexpr (reduces_on_device<T, E, Op>()) {
+            return device_.in_turn(context_->transport.template device_reduce_scatter<E, Op>(
+                channel_, device_.after(), static_cast<const E*>(in_.data), static_cast<E*>(out_.data()), begin_,
+                options_.prescale * options_.postscale));
+        } else {
+            return nullptr;
+        }
+    }
+
+    std::unique_ptr<Operation> begin_on_host(int stage) {
+        const auto rank = static_cast<std::size_t>(context_->rank());
         if constexpr (!std::same_as<Op, Adasum>) {
             if (direct_ && rescale_.leaves_inputs()) return begin_direct(stage);
         }
@@ -79,7 +106,7 @@ private:
         const std::size_t own = split_begin(in_.rows.count, p, r + 1) - split_begin(in_.rows.count, p, r);
         const auto place = -static_cast<std::ptrdiff_t>(begin_[r]);
         call.wrong(out_.make_room(in_.rows.shape_with(own), in_, place, "reduce_scatter", rank, size));
-        return call;
+        return std::move(call.wrong(device_error()));
     }
 
     Wide* data() const { return reinterpret_cast<Wide*>(copy_.data()); }
@@ -87,6 +114,7 @@ private:
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
     DirectPath<T> direct_;
+    DevicePath<T> device_;
     Input in_;
     Output out_;
     Carried<Op> op_;
@@ -106,6 +134,7 @@ template <class T, class A, class In, class Out, class Op = Sum>
 void reduce_scatter(const Communicator<T, A>& comm, const In& in, Out&& out, const Op& op = {},
                     ReduceOptions options = {}) {
     if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
             detail::ReduceScatterTask<T, tensor_value_t<In>, Op> task{comm.shared_context(), detail::Input::of(in),
                                                                       detail::Output::of(out), op, options};
@@ -119,6 +148,7 @@ template <class T, class A, class In, class Out, class Op = Sum>
 Request reduce_scatter_async(const Communicator<T, A>& comm, In&& in, Out&& out, const Op& op = {},
                              ReduceOptions options = {}) {
     if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
             return detail::begin_async(
                 comm,

@@ -37,6 +37,8 @@ public:
     /// Somebody waits now, or no longer.
     virtual void begin_wait() {}
     virtual void end_wait() {}
+    /// Somebody has waited to the end.
+    virtual void waited() {}
     /// A wait for it was given up because of `error`, which is not its own.
     virtual void give_up(const std::exception_ptr&) {}
     /// Nobody will look at it any more, and its tensors are about to go.
@@ -118,6 +120,7 @@ public:
             }
         }
         completion_->rethrow();
+        completion_->waited();
     }
 
     /// The same as wait().

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <hvd/comm/asynchronous.hpp>
+#include <hvd/comm/device_path.hpp>
 #include <hvd/comm/direct_path.hpp>
 #include <hvd/comm/output.hpp>
 #include <hvd/core/explain.hpp>
@@ -27,6 +28,7 @@ public:
           context_{std::move(context)},
           channel_{context_->next_channel()},
           direct_{context_},
+          device_{context_},
           in_{std::move(in)},
           out_{out},
           root_{root},
@@ -145,8 +147,28 @@ private:
         return agree_later(*context_, channel_, std::move(call));
     }
 
+    std::size_t bytes(std::size_t rows) const { return rows * told_.width * in_.scalar.size; }
+
     std::unique_ptr<Operation> deal() {
-        const auto bytes = [&](std::size_t rows) { return rows * told_.width * in_.scalar.size; };
+        if constexpr (DeviceTransport<T>) return deal_on_device();
+        else return deal_on_host();
+    }
+
+    std::unique_ptr<Operation> deal_on_device() {
+        auto* place = static_cast<std::byte*>(const_cast<void*>(in_.data));  // not written to
+        std::vector<DeviceParcel> sends, receives;
+        bool is_in_place = false;
+        for (int r = 0; is_root() && r < context_->size(); ++r) {
+            const std::size_t size = bytes(given_[static_cast<std::size_t>(r)]);
+            if (r == root_ && place == out_.data()) is_in_place = true;
+            else sends.push_back({r, place, size});
+            place += size;
+        }
+        if (!is_in_place) receives.push_back({root_, out_.data(), bytes(told_.rows)});
+        return device_.exchange(channel_, "scatter", std::move(sends), std::move(receives));
+    }
+
+    std::unique_ptr<Operation> deal_on_host() {
         const std::size_t p = asked_.size();
         DirectExchange exchange{static_cast<const std::byte*>(in_.data), std::vector<DirectPiece>(p),
                                 std::vector<DirectPiece>(p)};
@@ -176,6 +198,7 @@ private:
     std::shared_ptr<Context<T>> context_;
     Channel<T> channel_;
     DirectPath<T> direct_;
+    DevicePath<T> device_;
     Input in_;
     Output out_;
     int root_;
@@ -201,13 +224,19 @@ void scatter_rows(const Communicator<T, A>& comm, const In& in, std::optional<st
 /// used on the other ranks. Collective.
 template <class T, class A, class In, class Out>
 void scatter(const Communicator<T, A>& comm, const In& in, Out&& out, int root) {
-    if constexpr (detail::explain_in_and_out<In, Out>()) detail::scatter_rows(comm, in, std::nullopt, out, root);
+    if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
+        detail::scatter_rows(comm, in, std::nullopt, out, root);
+    }
 }
 
 /// The same with the number of rows for each rank, which counts on the root; `out` is resized, or long enough.
 template <class T, class A, class In, class Out>
 void scatter(const Communicator<T, A>& comm, const In& in, std::span<const std::size_t> counts, Out&& out, int root) {
-    if constexpr (detail::explain_in_and_out<In, Out>()) detail::scatter_rows(comm, in, counts, out, root);
+    if constexpr (detail::explain_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
+        detail::scatter_rows(comm, in, counts, out, root);
+    }
 }
 
 namespace detail {
@@ -225,18 +254,24 @@ Request begin_scatter(const Communicator<T, A>& comm, const In& in, std::optiona
 /// Begins a scatter by the lengths of the outputs; both tensors must outlive it.
 template <class T, class A, class In, class Out>
 Request scatter_async(const Communicator<T, A>& comm, In&& in, Out&& out, int root) {
-    if constexpr (detail::explain_lasting_in_and_out<In, Out>())
+    if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         return detail::begin_scatter(comm, in, std::nullopt, out, root);
-    else return {};
+    } else {
+        return {};
+    }
 }
 
 /// Begins a scatter by `counts`, which need not last.
 template <class T, class A, class In, class Out>
 Request scatter_async(const Communicator<T, A>& comm, In&& in, std::span<const std::size_t> counts, Out&& out,
                       int root) {
-    if constexpr (detail::explain_lasting_in_and_out<In, Out>())
+    if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+        detail::require_place<T, In, Out>();
         return detail::begin_scatter(comm, in, counts, out, root);
-    else return {};
+    } else {
+        return {};
+    }
 }
 
 }  // namespace hvd

@@ -18,6 +18,7 @@
 #include <hvd/core/memory.hpp>
 #include <hvd/core/serialize.hpp>
 #include <hvd/core/tensor_list.hpp>
+#include <hvd/device/host_copy.hpp>
 
 namespace hvd::detail {
 
@@ -101,13 +102,19 @@ consteval bool explain_state() {
 
 template <class X>
 void save_tensor(StateChunks& chunks, X& tensor) {
-    static_assert(std::same_as<typename MemorySpaceOf<std::remove_cvref_t<X>>::type, HostMemory>,
-                  "hvd: state of the job must lie in host memory; copy the tensor to one there before each step");
     if constexpr (Resizable<X>) {
         const std::vector<std::size_t> shape = shape_of(tensor);
         chunks.keep(to_bytes(std::vector<std::uint64_t>(shape.begin(), shape.end())));
     }
-    chunks.refer(data_of(tensor), size_of(tensor) * sizeof(tensor_value_t<X>));
+    const std::size_t bytes = size_of(tensor) * sizeof(tensor_value_t<X>);
+    if constexpr (std::same_as<memory_space_t<std::remove_cvref_t<X>>, DeviceMemory>) {
+        const device::HostCopy<device::has_host_copy> copy{bytes};
+        copy.fetch(data_of(tensor));
+        const auto* begin = static_cast<const std::byte*>(copy.data());
+        chunks.keep({begin, begin + bytes});
+    } else {
+        chunks.refer(data_of(tensor), bytes);
+    }
 }
 
 template <class X>
@@ -129,7 +136,13 @@ void load_tensor(SavedReader& reader, X& tensor, bool is_last) {
     }
     const std::size_t bytes = size_of(tensor) * sizeof(tensor_value_t<X>);
     if (is_last && bytes != reader.left()) reader.wrong();
-    reader.take(data_of(tensor), bytes);
+    if constexpr (std::same_as<memory_space_t<std::remove_cvref_t<X>>, DeviceMemory>) {
+        const device::HostCopy<device::has_host_copy> copy{bytes};
+        reader.take(copy.data(), bytes);
+        copy.give_back(data_of(tensor));
+    } else {
+        reader.take(data_of(tensor), bytes);
+    }
 }
 
 /// An object of the state, whose class is forgotten.

@@ -127,6 +127,20 @@ private:
     std::unique_ptr<Operation> reduction_;
 };
 
+/// On devices, whose library takes tensors where they lie.
+template <class Comm>
+std::unique_ptr<Operation> start_on_device(const Comm& comm, Channel<typename Comm::transport_type> channel,
+                                           const Entries<Comm>& entries) {
+    if (entries.size() == 1) return entries[0]->start(comm, channel);
+    std::vector<std::span<std::byte>> pieces;
+    std::vector<FenceOf<typename Comm::transport_type>> after;
+    for (const auto& entry : entries) {
+        pieces.emplace_back(entry->data(), static_cast<std::size_t>(entry->metadata().bytes));
+        after.push_back(entry->fence);
+    }
+    return entries[0]->reduce_pieces(comm, channel, pieces, std::move(after));
+}
+
 /// An allreduce while some ranks have joined: those that take part bring their elements to all, piece by piece, and each
 /// folds them itself, so that no neutral element is needed. A joined rank has no entry and only passes bytes on.
 template <class Comm>

@@ -37,6 +37,7 @@ public:
     EngineCore(const Comm& world, const EngineSettings& all)
         : settings{all},
           comm_{world.duplicate()},
+          host_{comm_.host()},
           notices_{comm_.shared_context()},
           scratch_{comm_.template allocate_shared<unsigned char>(scratch_bytes)} {}
 
@@ -196,8 +197,8 @@ private:
         writer(body);
         own_report_ = writer.take();
         step_messages_ += 2 * static_cast<std::size_t>(comm_.size() - 1);
-        run_ = std::make_unique<AllgatherTask<T>>(
-            comm_.shared_context(),
+        run_ = std::make_unique<AllgatherTask<typename decltype(host_)::transport_type>>(
+            host_.shared_context(),
             Input{own_report_.data(), own_report_.size(), scalar_info<unsigned char>, Rows{own_report_.size(), 1, {}}},
             Output::of_bytes(all_reports_, 1));
         phase_ = Phase::Reports;
@@ -252,7 +253,9 @@ private:
         const Channel<T> channel = comm_.context().next_channel();
         current_ = as_planned_ ? pending.take_next() : pending.take(bucket);
         const bool some_joined = !as_planned_ && decision_.participants < comm_.size();
-        if (!some_joined && current_.size() > 1) {
+        if constexpr (DeviceTransport<T>) {
+            run_ = start_on_device(comm_, channel, current_);
+        } else if (!some_joined && current_.size() > 1) {
             run_ = std::make_unique<FusedRun<Comm>>(
                 comm_, channel, current_, std::span{reinterpret_cast<std::byte*>(scratch_.data()), scratch_.size()});
         } else if (!some_joined) {
@@ -360,6 +363,7 @@ private:
 
     mutable std::mutex drive_mutex_;
     Comm comm_;
+    decltype(std::declval<const Comm&>().host()) host_;
     NoticeBoard<T> notices_;
     SharedArray<unsigned char> scratch_;
     Planner planner_;

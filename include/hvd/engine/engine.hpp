@@ -31,6 +31,10 @@ public:
     void progress() override { core_->drive(); }
     void begin_wait() override { core_->pending.begin_wait(*this, waiters); }
     void end_wait() override { core_->pending.end_wait(waiters); }
+    /// On devices it is done when they have taken it; what this rank's stream is given from now on runs behind it.
+    void waited() override {
+        if constexpr (DeviceTransport<typename Comm::transport_type>) core_->comm().transport().join();
+    }
     /// All that the engine does waits for the same, so that none of it is waited for once more.
     void give_up(const std::exception_ptr& error) override { core_->give_up(error); }
     void abandon() override {
@@ -95,6 +99,7 @@ public:
     template <class X, class Op = Sum>
     Request allreduce(const std::string& name, X&& x, const Op& op = {}, ReduceOptions options = {}) {
         if constexpr (detail::explain_in_place<X, Op>()) {
+            detail::require_place<T, X>();
             if constexpr (Tensor<X>) return submit_reduction(name, x, op, options, 0);
             else return submit_group(name, x, op, options);
         } else {
@@ -106,6 +111,7 @@ public:
     template <class In, class Out>
     Request allgather(const std::string& name, In&& in, Out&& out) {
         if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+            detail::require_place<T, In, Out>();
             const auto input = detail::Input::of(in);
             const auto output = detail::Output::of(out);
             auto m = metadata(name, detail::Kind::Allgather, input, "allgather");
@@ -121,6 +127,7 @@ public:
     template <class X>
     Request broadcast(const std::string& name, X&& x, int root) {
         if constexpr (detail::explain_writable<X>()) {
+            detail::require_place<T, X>();
             using E = tensor_value_t<X>;
             void* data = detail::data_of(x);
             const std::size_t n = detail::size_of(x);
@@ -139,6 +146,7 @@ public:
     template <class In, class Out, class Op = Sum>
     Request reduce_scatter(const std::string& name, In&& in, Out&& out, const Op& op = {}, ReduceOptions options = {}) {
         if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+            detail::require_place<T, In, Out>();
             if constexpr (detail::explain_op<Op, tensor_value_t<In>>()) {
                 const auto input = detail::Input::of(in);
                 const auto output = detail::Output::of(out);
@@ -159,6 +167,7 @@ public:
     Request alltoall(const std::string& name, In&& in, std::span<const std::size_t> send_counts, Out&& out,
                      std::vector<std::size_t>& receive_counts) {
         if constexpr (detail::explain_lasting_in_and_out<In, Out>()) {
+            detail::require_place<T, In, Out>();
             const auto input = detail::Input::of(in);
             const auto output = detail::Output::of(out);
             auto m = metadata(name, detail::Kind::Alltoall, input, "alltoall");
@@ -190,6 +199,10 @@ public:
     /// Tells the others that this rank has nothing more, and takes part in what they still do, with nothing, until all
     /// ranks have joined. Returns the last rank to join. Nothing may be pending. May be called again and again.
     int join() {
+        static_assert(
+            !detail::DeviceTransport<T>,
+            "hvd: join() is not made for hvd::Nccl; give all ranks the same number of batches, as ShardedDataset "
+            "does");
         synchronize();
         core_->begin_join();
         worker()->wait_until(
@@ -301,7 +314,7 @@ private:
         if constexpr (Entry::can_be_renewed) {  // as in the step before
             const bool is_renewed = core_->resubmit(name, [&](detail::Entry<Comm>& entry) {
                 return entry.kind() == &Entry::own_kind &&
-                       static_cast<Entry&>(entry).renew(signature, place, done, data, op);
+                       static_cast<Entry&>(entry).renew(comm(), signature, place, done, data, op);
             });
             if (is_renewed) return Request{worker(), std::move(done)};
         }
@@ -314,7 +327,7 @@ private:
         m.signature = signature;
         m.fuse_key = std::same_as<Op, Adasum> ? 0 : key | 1;
         m.place = place;
-        return submit(std::make_shared<Entry>(std::move(m), std::move(done), data, op, options));
+        return submit(std::make_shared<Entry>(comm(), std::move(m), std::move(done), data, op, options));
     }
 
     template <class Make>

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -51,10 +52,19 @@ public:
     /// The whole operation, when it travels alone.
     virtual std::unique_ptr<Operation> start(const Comm& comm, Channel<Transport> channel) = 0;
 
+    /// On devices: what the rank's stream had when the operation was submitted.
+    [[no_unique_address]] FenceOf<Transport> fence{};
+
     // Only for reductions of elements, which may be fused.
     /// The elements, and an operation that reduces n of the same kind elsewhere.
     virtual std::byte* data() { return nullptr; }
     virtual std::unique_ptr<Operation> reduce(const Comm&, Channel<Transport>, std::byte*, std::size_t) {
+        return nullptr;
+    }
+    /// On devices, where nothing need be packed: those at `pieces`, behind `after`.
+    virtual std::unique_ptr<Operation> reduce_pieces(const Comm&, Channel<Transport>,
+                                                     const std::vector<std::span<std::byte>>&,
+                                                     std::vector<FenceOf<Transport>>) {
         return nullptr;
     }
     /// Without some ranks: the result of `inputs`, each n elements, from rank 0 up, into `out`.
@@ -72,17 +82,19 @@ class ReduceEntry final : public Entry<Comm> {
     using typename Base::Transport;
 
 public:
-    ReduceEntry(Metadata metadata, std::shared_ptr<Completion> completion, std::span<E> data, Op op,
+    ReduceEntry(const Comm& comm, Metadata metadata, std::shared_ptr<Completion> completion, std::span<E> data, Op op,
                 ReduceOptions options)
-        : Base{std::move(metadata), std::move(completion)}, data_{data}, op_{std::move(op)}, options_{options} {}
+        : Base{std::move(metadata), std::move(completion)}, data_{data}, op_{std::move(op)}, options_{options} {
+        this->fence = fence_of(comm.transport());
+    }
 
     static constexpr bool can_be_renewed = std::is_nothrow_copy_constructible_v<Op>;
     static inline const char own_kind = 0;
     const void* kind() const override { return can_be_renewed ? &own_kind : nullptr; }
 
     /// The same operation on the elements of this step, if it is the same.
-    bool renew(std::uint64_t signature, std::uint64_t place, const std::shared_ptr<Completion>& completion,
-               std::span<E> data, const Op& op) {
+    bool renew(const Comm& comm, std::uint64_t signature, std::uint64_t place,
+               const std::shared_ptr<Completion>& completion, std::span<E> data, const Op& op) {
         const Metadata& m = this->metadata();
         if (m.signature != signature || m.place != place || m.bytes != data.size_bytes()) return false;
         if constexpr (!std::is_empty_v<Op>) {
@@ -91,6 +103,7 @@ public:
         }
         data_ = data;
         this->set_completion(completion);
+        this->fence = fence_of(comm.transport());
         this->submitted = std::chrono::steady_clock::now();
         return true;
     }
@@ -98,7 +111,25 @@ public:
     std::byte* data() override { return reinterpret_cast<std::byte*>(data_.data()); }
 
     std::unique_ptr<Operation> start(const Comm& comm, Channel<Transport> channel) override {
-        return reduce(comm, channel, data(), data_.size());
+        if constexpr (DeviceTransport<Transport>)
+            return reduce_pieces(comm, channel, {{data(), data_.size_bytes()}}, {this->fence});
+        else return reduce(comm, channel, data(), data_.size());
+    }
+
+    std::unique_ptr<Operation> reduce_pieces([[maybe_unused]] const Comm& comm,
+                                             [[maybe_unused]] Channel<Transport> channel,
+                                             [[maybe_unused]] const std::vector<std::span<std::byte>>& pieces,
+                                             [[maybe_unused]] std::vector<FenceOf<Transport>> after) override {
+        if constexpr (DeviceTransport<Transport>) {
+            std::vector<DevicePiece<E>> all;
+            for (const auto& piece : pieces) {
+                auto* elements = reinterpret_cast<E*>(piece.data());
+                all.push_back({elements, elements, piece.size() / sizeof(E)});
+            }
+            return reduce_on_device(comm, channel, std::move(all), op_, options_, std::move(after));
+        } else {
+            return nullptr;
+        }
     }
 
     std::unique_ptr<Operation> reduce(const Comm& comm, Channel<Transport> channel, std::byte* data,

@@ -14,8 +14,9 @@
 
 namespace hvd::detail {
 
+/// Tensors on devices stay where they are: the devices' library takes them there.
 template <class X>
-concept Rebindable = requires(X& x, tensor_value_t<X>* storage) {
+concept Rebindable = std::same_as<memory_space_t<X>, HostMemory> && requires(X& x, tensor_value_t<X>* storage) {
     TensorTraits<X>::rebind(x, storage);
 };
 

@@ -22,11 +22,11 @@ void broadcast_list(const Communicator<T, A>& comm, L&& list, int root, bool res
                 // Optimizers make their state when they first step, so that it may be empty elsewhere.
                 const std::vector<std::size_t> shape = shape_of(tensor);
                 std::vector<std::uint64_t> wanted{shape.size()};
-                broadcast(comm, wanted, root);
+                broadcast(comm.host(), wanted, root);
                 const auto rank = static_cast<std::size_t>(wanted[0]);
                 wanted.assign(shape.begin(), shape.end());
                 wanted.resize(rank);
-                broadcast(comm, wanted, root);
+                broadcast(comm.host(), wanted, root);
                 const std::vector<std::size_t> extents(wanted.begin(), wanted.end());
                 if (extents != shape) TensorTraits<X>::resize(tensor, extents);
             }

@@ -15,7 +15,7 @@
 #include <hvd/engine/engine.hpp>
 #include <hvd/train/bound_gradients.hpp>
 #include <hvd/train/compression.hpp>
-#include <hvd/train/gradient_slot.hpp>
+#include <hvd/train/device_gradient_slot.hpp>
 #include <hvd/train/model.hpp>
 #include <hvd/train/state_share.hpp>
 
@@ -178,7 +178,7 @@ private:
             if (options_.op == Reduction::Adasum && !ReduceOperation<Adasum, E>)
                 throw UsageError{located(
                     "op", "adasum needs floating-point gradients and '" + name + "' has none; use Reduction::Average")};
-            slots.push_back(std::make_unique<detail::TypedGradientSlot<Communicator, E, Compression>>(std::move(name)));
+            slots.push_back(detail::make_gradient_slot<Communicator, X, Compression>(std::move(name)));
         });
         if (!names.empty() && names.size() != slots.size())
             throw UsageError{located("parameter_names", "there are " + std::to_string(names.size()) + " names and " +
@@ -300,7 +300,10 @@ private:
         unannounced_.clear();
         if (is_weighted) {
             total_ = weights_ + weight;
-            engine_.allreduce("weight of the batch", std::span<double>{&total_, 1}, sum).wait();
+            const std::span<double> total{&total_, 1};
+            if constexpr (detail::DeviceTransport<typename Communicator::transport_type>)
+                allreduce(world_.host(), total, sum);
+            else engine_.allreduce("weight of the batch", total, sum).wait();
             if (total_ == 0) total_ = 1;
         }
         places_.clear();

@@ -46,16 +46,11 @@ private:
     std::string name_;
 };
 
-template <class Comm, Scalar E, class Compression>
-class TypedGradientSlot final : public GradientSlot<Comm> {
-    using Base = GradientSlot<Comm>;
-    using Wire = typename Compression::template wire_type<E>;
-    static constexpr bool compresses = !std::same_as<Wire, E>;
-
+/// What gradients of several backward passes come to, in host memory.
+template <Scalar E>
+class GradientSum {
 public:
-    using Base::Base;
-
-    void accumulate(const void* data, std::size_t n, double weight) override {
+    void accumulate(const void* data, std::size_t n, double weight) {
         const auto* gradient = static_cast<const E*>(data);
         if (sum_.size() != n) sum_.assign(n, E{});
         if (weight == 0) return;  // whatever an empty batch left there
@@ -65,7 +60,7 @@ public:
         reduce_pair(sum_.data(), sum_.data(), scaled_.data(), n, sum);
     }
 
-    void conclude(void* data, std::size_t n, double weight, double divisor) override {
+    void conclude(void* data, std::size_t n, double weight, double divisor) {
         auto* gradient = static_cast<E*>(data);
         if (weight == 0) clear(data, n);
         else if (weight != 1) scale(gradient, gradient, n, weight);
@@ -74,10 +69,29 @@ public:
         if (divisor != 1) divide(gradient, gradient, n, divisor);
     }
 
-    void clear(void* data, std::size_t n) override {
+    void clear(void* data, std::size_t n) {
         auto* gradient = static_cast<E*>(data);
         for (std::size_t i = 0; i < n; ++i) gradient[i] = E{};
     }
+
+private:
+    std::vector<E> sum_, scaled_;
+};
+
+template <class Comm, Scalar E, class Compression>
+class TypedGradientSlot final : public GradientSlot<Comm> {
+    using Base = GradientSlot<Comm>;
+    using Wire = typename Compression::template wire_type<E>;
+    static constexpr bool compresses = !std::same_as<Wire, E>;
+
+public:
+    using Base::Base;
+
+    void accumulate(const void* data, std::size_t n, double weight) override { sum_.accumulate(data, n, weight); }
+    void conclude(void* data, std::size_t n, double weight, double divisor) override {
+        sum_.conclude(data, n, weight, divisor);
+    }
+    void clear(void* data, std::size_t n) override { sum_.clear(data, n); }
 
     void begin(Engine<Comm>& engine, void* data, std::size_t n, Reduction op, std::uint64_t place) override {
         std::span<Wire> wire;
@@ -121,7 +135,7 @@ public:
     }
 
 private:
-    std::vector<E> sum_, scaled_;
+    GradientSum<E> sum_;
     std::vector<Wire> wire_;
 };
 

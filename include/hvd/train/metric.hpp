@@ -14,7 +14,7 @@ template <class T, class A, class X>
     requires std::is_arithmetic_v<X>
 auto average_metric(const Communicator<T, A>& world, X x) {
     double mean = static_cast<double>(x);
-    allreduce(world, std::span<double>{&mean, 1}, average);
+    allreduce(world.host(), std::span<double>{&mean, 1}, average);
     if constexpr (std::floating_point<X>) return static_cast<X>(mean);
     else return mean;
 }

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <ranges>
 #include <string>
 #include <type_traits>
 
+#include <hvd/device/host_copy.hpp>
 #include <hvd/elastic/state.hpp>
 #include <hvd/elastic/state_object.hpp>
 #include <hvd/train/model.hpp>
@@ -79,8 +81,15 @@ private:
     template <class Model, class Optimizer>
     static void make_state(Model& model, Optimizer& optimizer) {
         for_each_tensor(model.gradients(), [](auto& gradient, std::size_t) {
-            auto* data = data_of(gradient);
-            std::fill(data, data + size_of(gradient), std::remove_pointer_t<decltype(data)>{});
+            using E = tensor_value_t<decltype(gradient)>;
+            E* data = data_of(gradient);
+            if constexpr (std::same_as<memory_space_t<decltype(gradient)>, DeviceMemory>) {
+                const device::HostCopy<device::has_host_copy> zeros{size_of(gradient) * sizeof(E)};
+                std::memset(zeros.data(), 0, zeros.bytes);
+                zeros.give_back(data);
+            } else {
+                std::fill(data, data + size_of(gradient), E{});
+            }
         });
         optimizer.step(model);
     }

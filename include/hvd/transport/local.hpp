@@ -236,6 +236,8 @@ public:
     int rank() const { return rank_; }
     int size() const { return group_->size(); }
     const Topology& topology() const { return topology_; }
+    /// Place among the ranks of this machine, whatever nodes are pretended.
+    int machine_rank() const { return machine_rank_; }
     std::shared_ptr<detail::Worker> worker() const { return worker_; }
 
     Message send(int peer, int tag, const std::byte* data, std::size_t bytes) {
@@ -297,7 +299,9 @@ public:
     BasicLocal subgroup(std::span<const int> members, int id) {
         int rank = 0;
         while (members[static_cast<std::size_t>(rank)] != rank_) ++rank;
-        return BasicLocal{group_->meet(rank_, id, members), worker_, rank, topology_.restricted_to(members, rank)};
+        BasicLocal result{group_->meet(rank_, id, members), worker_, rank, topology_.restricted_to(members, rank)};
+        result.machine_rank_ = machine_rank_;
+        return result;
     }
 
 private:
@@ -311,7 +315,7 @@ private:
 
     std::shared_ptr<Group> group_;
     std::shared_ptr<detail::LocalWorker> worker_;
-    int rank_;
+    int rank_, machine_rank_ = rank_;
     Topology topology_;
 };
 

@@ -35,6 +35,7 @@ public:
         detail::check_mpi(MPI_Comm_dup(comm, &own), "MPI_Comm_dup");
         adopt(own);
         topology_ = discover();
+        machine_rank_ = topology_.local_rank();
         // A process bound to one core has it to itself.
         const int cores = detail::usable_cores();
         worker_->share_cores(topology_.local_size(), cores == 1 ? topology_.local_size() : cores);
@@ -47,6 +48,8 @@ public:
     int rank() const { return rank_; }
     int size() const { return size_; }
     const Topology& topology() const { return topology_; }
+    /// Place among the ranks of this machine, whatever nodes are pretended.
+    int machine_rank() const { return machine_rank_; }
     std::shared_ptr<detail::Worker> worker() const { return worker_; }
     /// The duplicate that hvd's messages travel on; for algorithms that call MPI themselves.
     MPI_Comm native() const { return comm_->get(); }
@@ -76,6 +79,7 @@ public:
         detail::check_mpi(code, "MPI_Comm_create_group");
         BasicMpi result{made, worker_};
         result.topology_ = topology_.restricted_to(members, result.rank_);
+        result.machine_rank_ = machine_rank_;
         return result;
     }
 
@@ -118,7 +122,7 @@ private:
 
     std::shared_ptr<detail::MpiCommunicator> comm_;
     std::shared_ptr<detail::MpiWorker> worker_;
-    int rank_ = 0, size_ = 1;
+    int rank_ = 0, size_ = 1, machine_rank_ = 0;
     Topology topology_;
 };
 
