@@ -31,7 +31,7 @@ public:
     void operator()(const Communicator<B, Any>& host) {
         Communicator<T, A> world{T{host.transport()}, A{}, CommunicatorOptions{options_.checks}};
         world.context().state = host.context().state;
-        const device::Guard guard{world.transport().device()};
+        const auto guard = world.transport().device_guard();
         body_(world);
         const auto end = world.transport().finish();
         complete(world, *end, "the end of the body");

@@ -19,6 +19,7 @@ struct HostCopy {
                       "hvd: this tensor lies in device memory and CUDA is not enabled in this translation unit; define "
                       "HVD_WITH_CUDA, give the compiler CUDA's headers, and link with -lcudart");
     }
+    static constexpr std::size_t bytes = 0;
     void* data() const { return nullptr; }
     void fetch(const void*) const {}
     void give_back(void*) const {}

@@ -74,6 +74,8 @@ public:
     B& bootstrap() { return bootstrap_; }
     const NcclOptions& options() const { return options_; }
     int device() const { return devices_->device; }
+    /// The calling thread uses this rank's device while the guard lives.
+    device::Guard device_guard() const { return device::Guard{device()}; }
     cudaStream_t stream() const { return options_.stream; }
     device::Cache<device::InDevice>& device_memory() const { return *devices_->memory; }
 
