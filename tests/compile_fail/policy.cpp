@@ -81,7 +81,7 @@ int main() {
     // expect: this algorithm lacks run
     hvd::Communicator<my::MinimalTransport, my::NoRun> comm{my::MinimalTransport{}};
 #elif CASE == 10
-    // expect: starts workers on hvd::Local or hvd::Mpi
+    // expect: starts workers on hvd::Local, hvd::Mpi or hvd::Nccl
     hvd::launch<my::MinimalTransport>(2, [](auto&) {});
 #elif CASE == 11
     // expect: this algorithm lacks a static constexpr name
